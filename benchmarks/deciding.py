@@ -24,15 +24,17 @@ from kubeapi import clock
 from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.model import taint_rule
-from remediator.model.incident import (
-    Incident,
-    IncidentSpec,
+from remediator.model.incident import Incident, IncidentSpec, incident_name
+from remediator.model.incident_status import (
+    EvictionStatus,
+    FaultStatus,
+    HistoryStatus,
     IncidentStatus,
+    PolicyStatus,
     RuleRecord,
-    ScopeRecord,
+    ScopeStatus,
     Target,
     TimelineEntry,
-    incident_name,
 )
 from remediator.model.taint_rule import Effect, RawRule, Rule
 from remediator.plan.node_decision import decide_node
@@ -108,19 +110,19 @@ class Ground:
     def _current(self, rule: Rule, uid: str, since: datetime) -> None:
         """Store the open incident of a rule."""
         device, first = rule.device, rule.node == fleet_objects.node_name(0)
-        scope = ScopeRecord("", (Target(device.driver, device.pool, device.device, rule.gpu),))
         # Each has another cause: with one cause they would be a wave, which defers them all.
         cause = "xid-95" if first else f"xid-{rule.node}"
+        records = (RuleRecord(rule.name, uid, str(device), rule.effect),)
+        target = Target(device.driver, device.pool, device.device, rule.gpu)
         status = IncidentStatus(
-            mode=MODES["enforce"],
-            fault="gpu",
-            cause=cause,
-            scope=scope,
             phase="Tainted",
-            tainted_at=since,
-            evicting_at=since if rule.effect == "NoExecute" else None,
+            fault=FaultStatus(fault_class="gpu", cause=cause),
+            scope=ScopeStatus(devices=(target,), rules=records),
+            eviction=EvictionStatus(
+                tainted_at=since, evicting_at=since if rule.effect == "NoExecute" else None
+            ),
+            policy=PolicyStatus(mode=MODES["enforce"]),
             timeline=(TimelineEntry(since, "Suspected", "opened"),),
-            rules=(RuleRecord(rule.name, uid, str(device), rule.effect),),
         )
         self._store(IncidentSpec(rule.node, rule.gpu), status, since)
 
@@ -134,13 +136,11 @@ class Ground:
                 fleet_objects.gpu_uuid(node, number // (NODES * 100)),
             ),
             IncidentStatus(
-                mode=MODES["enforce"],
-                fault="gpu",
-                cause="xid-95",
                 phase="Recovered",
-                tainted_at=began,
-                evicting_at=began,
-                closed_at=began + timedelta(hours=6),
+                fault=FaultStatus(fault_class="gpu", cause="xid-95"),
+                eviction=EvictionStatus(tainted_at=began, evicting_at=began),
+                policy=PolicyStatus(mode=MODES["enforce"]),
+                history=HistoryStatus(closed_at=began + timedelta(hours=6)),
             ),
             began,
         )

@@ -112,7 +112,7 @@ def _would_be() -> Table:
         title="Incidents not enforced",
         says="Open incidents in a mode other than enforce: incident-only stores no rules, dry-run "
         "stores rules without effect. Affected: pods and claims that enforcement would affect. "
-        "`kubectl get di NAME -o yaml` lists the devices in status.plannedTaints.",
+        "`kubectl get di NAME -o yaml` lists the devices in status.scope.plannedTaints.",
         queries=(
             Query(
                 expr=numbered(f"({modes} * {of_one} {counted}) or 0 * {modes}", INCIDENTS),

@@ -11,7 +11,8 @@ import msgspec
 
 from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
-from remediator.model.incident import AffectedPod, Incident
+from remediator.model.incident import Incident
+from remediator.model.incident_status import AffectedPod
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import Rule
 from remediator.plan.steps import (

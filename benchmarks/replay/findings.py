@@ -75,8 +75,8 @@ def _decided(player: Player, gpu: int, at: float) -> list[str]:
     found, created = incident.status, incident.metadata.creation_timestamp
     when = _when((created - ORIGIN).total_seconds()) if created else "unknown"
     return [
-        f"    incident opened {when}: {found.fault}, {found.cause}, {found.scope.summary}: "
-        f"{'; '.join(found.evidence)}"
+        f"    incident opened {when}: {found.fault.fault_class}, {found.fault.cause}, "
+        f"{found.scope.summary}: {'; '.join(found.fault.evidence)}"
     ]
 
 

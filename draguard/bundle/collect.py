@@ -215,7 +215,11 @@ def learned(client: Client, pseudonyms: Pseudonyms) -> None:
     path = f"/apis/{GROUP}/{version}/resourceclaims"
     claims = listed(client, path, Claim)[0] if version else []
     incidents = listed(client, INCIDENTS, Incident)[0]
-    pods = [pod for each in incidents for pod in (*each.status.affected, *each.status.evicted)]
+    pods = [
+        pod
+        for each in incidents
+        for pod in (*each.status.scope.affected, *each.status.eviction.evicted)
+    ]
     spaces = {claim.metadata.namespace for claim in claims} | {pod.namespace for pod in pods}
     consumers = {each.name for claim in claims for each in claim.consumers}
     pseudonyms.learn("namespace", sorted(spaces))

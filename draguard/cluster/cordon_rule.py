@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.device import Device
-from remediator.model.incident import Target
+from remediator.model.incident_status import Target
 from remediator.model.taint_rule import (
     DOMAIN,
     GPU,

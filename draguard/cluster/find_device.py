@@ -11,7 +11,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.scope import parts_of
-from remediator.model.incident import Target
+from remediator.model.incident_status import Target
 
 NAMES = "a GPU's or slice's UUID, NODE/INDEX such as gpu-7/3, or DRIVER/POOL/DEVICE"
 

@@ -48,13 +48,15 @@ def incident_lines(
     found = sorted((incident for incident in mine if incident.open), key=urgency)
     if closed:
         over = [incident for incident in mine if not incident.open]
-        found += sorted(over, key=lambda incident: str(incident.status.closed_at), reverse=True)
+        found += sorted(
+            over, key=lambda incident: str(incident.status.history.closed_at), reverse=True
+        )
     return tuple(_line(incident, times) for incident in found)
 
 
 def _line(incident: Incident, times: Mapping[str, int]) -> Line:
     status = incident.status
-    affected = {(pod.namespace, pod.pod) for pod in status.affected if pod.pod}
+    affected = {(pod.namespace, pod.pod) for pod in status.scope.affected if pod.pod}
     short = short_name(incident.name)
     return Line(
         name=incident.name,
@@ -62,15 +64,15 @@ def _line(incident: Incident, times: Mapping[str, int]) -> Line:
         node=incident.node,
         index=gpu_index(incident),
         uuid=incident.spec.uuid,
-        fault=status.fault,
-        cause=status.cause,
+        fault=status.fault.fault_class,
+        cause=status.fault.cause,
         scope=status.scope.summary,
         phase=status.phase,
-        mode=ours(status.mode),
+        mode=ours(status.policy.mode),
         opened=incident.metadata.creation_timestamp,
-        closed=status.closed_at,
-        pods=len(affected) + status.affected_left_out,
-        needs="" if need_of(status.needs) == "nothing" else ours(status.needs),
+        closed=status.history.closed_at,
+        pods=len(affected) + status.scope.affected_left_out,
+        needs="" if need_of(status.repair.needs) == "nothing" else ours(status.repair.needs),
         deferred=next(
             (
                 condition.reason

@@ -89,7 +89,7 @@ def gpu_index(incident: Incident) -> int | None:
     """Return N of /dev/nvidiaN, as the names of its devices have it; None where they do not."""
     status = incident.status
     names = [target.device for target in status.scope.devices]
-    names += [rule.device.rpartition("/")[2] for rule in status.rules]
+    names += [rule.device.rpartition("/")[2] for rule in status.scope.rules]
     found = {index for name in names if (index := index_of(name)) is not None}
     return found.pop() if len(found) == 1 else None
 
@@ -107,8 +107,8 @@ def urgency(incident: Incident) -> tuple[int, int, str, int, str]:
     """
     worst_first: tuple[str, ...] = SEVERITY[::-1]
     status, index = incident.status, gpu_index(incident)
-    known = status.fault in worst_first
-    rank = worst_first.index(status.fault) + 1 if known else 0
+    known = status.fault.fault_class in worst_first
+    rank = worst_first.index(status.fault.fault_class) + 1 if known else 0
     last = -1 if index is None else index
     turn = {"NeedsHuman": 0, "Verifying": 2}.get(status.phase, 1)
     return turn, rank, incident.node, last, incident.name

@@ -134,7 +134,7 @@ def check(change: IntentChange, incident: Incident, *, overwrite: bool) -> None:
 def overtaken_record(incident: Incident, kind: Kind) -> IntentRecord | None:
     """Return what was read of an intent of the spec that was overtaken, None of any other."""
     written = incident.spec.intents.get(kind)
-    ended = (record for record in incident.status.intents if record.state == "Overtaken")
+    ended = (record for record in incident.status.policy.intents if record.state == "Overtaken")
     return next(
         (each for each in ended if each.kind == kind and written and each.concerns(written)), None
     )
@@ -199,9 +199,9 @@ def confirmation_refusal(incident: Incident, board: Board | None) -> str:
     if why == {NO_SOURCE} and board is not None and isinstance(board.verdict, Unknown):
         return f"the GPU would stay {verdict_in_words(board)}"
     needed = (
-        status.untaint == "OnConfirmation"
+        status.recovery.untaint == "OnConfirmation"
         or status.phase == "NeedsHuman"
-        or need_of(status.needs) == "human"
+        or need_of(status.repair.needs) == "human"
         or bool(why)
     )
     if not needed and board is not None and isinstance(board.verdict, Healthy):

@@ -228,7 +228,7 @@ def _checked(
         except WrongIntentError as error:
             problems.append(str(error))
             continue
-        taints = [f"{rule.effect} on {rule.device}" for rule in incident.status.rules]
+        taints = [f"{rule.effect} on {rule.device}" for rule in incident.status.scope.rules]
         if row.untaints and intent and taints and not options.yes:
             board = case_of(reader, incident)
             facts.append([*consequences(incident, board, taints, intent.until, at)])

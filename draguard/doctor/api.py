@@ -13,7 +13,8 @@ from exporter.model.node_health import NodeHealth
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
 from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
-from remediator.model.incident import IncidentSpec, IncidentStatus
+from remediator.model.incident import IncidentSpec
+from remediator.model.incident_status import IncidentStatus
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _INSTALL = f"install the chart (docs/install.md); {PLAIN_CRDS}"

@@ -13,6 +13,7 @@ from draguard.phrases import count, some
 from exporter.model.node_health import SCHEMA_VERSION, NodeDeviceHealth
 from exporter.model.node_health_words import COST_OF_SYSLOG, UNKNOWN
 from remediator.controller.feature_gates import CONDITION, SILENT_AFTER
+from remediator.model.incident_status import SCHEMA_VERSION as INCIDENT_SCHEMA
 from remediator.model.taint_rule import is_ours
 from remediator.policy.remarks import remarks
 
@@ -257,11 +258,12 @@ def _stop(objects: Objects, namespace: str) -> Check:
 
 
 def _unreadable(objects: Objects) -> Iterable[Check]:
-    return (
-        warn(
-            "objects",
-            f"{collection} cannot be read by this version",
-            "upgrade all components to the same release",
-        )
-        for collection in objects.unreadable
-    )
+    for collection in objects.unreadable:
+        remedy = "upgrade all components to the same release"
+        if "deviceincidents" in collection:
+            remedy += (
+                ". Nothing is done about the GPU of an incident of an older release "
+                f"(status.schemaVersion below {INCIDENT_SCHEMA}), and its taints stay: delete the "
+                "incident, and a new one begins from them"
+            )
+        yield warn("objects", f"{collection} cannot be read by this version", remedy)

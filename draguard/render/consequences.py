@@ -28,7 +28,7 @@ def consequences(
     where = f"{incident.spec.uuid}, {gpu_name(incident.node, gpu_index(incident))}"
     yield f"GPU      {where}, incident {incident.name} ({status.phase})"
     yield f"verdict  {verdict_in_words(board)}"
-    yield f"needs    {ours(status.needs) or 'nothing'}"
+    yield f"needs    {ours(status.repair.needs) or 'nothing'}"
     number = count(len(taints), "taint will be removed", "taints will be removed")
     yield f"taints   {': '.join(filter(None, (number, '; '.join(taints))))}"
     yield "effect   new pods can be scheduled to it immediately, even if its fault remains"

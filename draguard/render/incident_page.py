@@ -71,8 +71,8 @@ def incident_page(incident: Incident, now: datetime) -> Iterator[Block]:
     yield Lines(tuple(repair_steps(incident)), title="What to do")
     yield from _devices(incident)
     for title, holds, more in (
-        ("Affected pods", status.affected, status.affected_left_out),
-        ("Evicted pods", status.evicted, status.evicted_left_out),
+        ("Affected pods", status.scope.affected, status.scope.affected_left_out),
+        ("Evicted pods", status.eviction.evicted, status.eviction.evicted_left_out),
     ):
         rows: list[tuple[Text, ...]] = []
         for affected in holds:
@@ -86,13 +86,13 @@ def incident_page(incident: Incident, now: datetime) -> Iterator[Block]:
         yield Table(("POD", "CLAIM", "DEVICE", "VIA", "TOLERATES"), tuple(rows), title=title)
         yield Lines((f"and {more} more",) if more else ())
     requested: list[str] = []
-    for record in status.intents:
+    for record in status.policy.intents:
         distance = moment(record.until, now).partition(", ")[2]
         requested.append(overrides.in_words(record) + (f" ({distance})" if distance else ""))
     yield Lines(tuple(requested), title="User overrides")
-    yield Lines(status.foreign, title="Changes by others to these devices")
-    yield Lines(status.informed, title="NVLink neighbours that may be affected")
-    yield Lines(status.evidence, title="Evidence")
+    yield Lines(status.scope.foreign, title="Changes by others to these devices")
+    yield Lines(status.scope.informed, title="NVLink neighbours that may be affected")
+    yield Lines(status.fault.evidence, title="Evidence")
     yield Table(
         ("TIME", "AGO", "PHASE", "EVENT"),
         tuple(
@@ -111,23 +111,33 @@ def _facts(incident: Incident, now: datetime) -> Iterator[tuple[str, Text]]:
     yield "phase", Cell(phase, _TONES.get(status.phase, "strong"))
     yield "message", status.message
     yield "GPU", f"{incident.spec.uuid}, {gpu_name(incident.node, gpu_index(incident))}"
-    yield "fault", f"class {status.fault}, cause {status.cause}" if status.fault else ""
+    yield (
+        "fault",
+        f"class {status.fault.fault_class}, cause {status.fault.cause}"
+        if status.fault.fault_class
+        else "",
+    )
     yield "scope", status.scope.summary
-    yield "mode", ours(status.mode)
-    yield "needs", "" if need_of(status.needs) == "nothing" else ours(status.needs)
+    yield "mode", ours(status.policy.mode)
+    yield "needs", "" if need_of(status.repair.needs) == "nothing" else ours(status.repair.needs)
     yield "opened", moment(incident.metadata.creation_timestamp, now)
-    yield "closed", moment(status.closed_at, now)
-    yield "healthy", moment(status.healthy_since, now)
-    yield "recurrence", f"incident {status.recurrence} of this GPU" if status.recurrence > 1 else ""
-    sticky = "you must confirm its repair" if status.untaint == "OnConfirmation" else ""
+    yield "closed", moment(status.history.closed_at, now)
+    yield "healthy", moment(status.recovery.healthy_since, now)
+    yield (
+        "recurrence",
+        f"incident {status.history.recurrence} of this GPU"
+        if status.history.recurrence > 1
+        else "",
+    )
+    sticky = "you must confirm its repair" if status.recovery.untaint == "OnConfirmation" else ""
     yield "sticky", sticky if incident.open else ""
-    yield "duplicate", f"of {status.duplicate_of}" if status.duplicate_of else ""
+    yield "duplicate", f"of {status.history.duplicate_of}" if status.history.duplicate_of else ""
 
 
 def _devices(incident: Incident) -> Iterator[Block]:
     status = incident.status
-    rules = {rule.device: rule for rule in status.rules}
-    would = {plan.device: plan.effect for plan in status.would_taint}
+    rules = {rule.device: rule for rule in status.scope.rules}
+    would = {plan.device: plan.effect for plan in status.scope.would_taint}
     devices = [*(str(target.name) for target in status.scope.devices), *rules, *would]
     rows = tuple(
         (
@@ -156,14 +166,14 @@ def repair_steps(incident: Incident) -> Iterator[str]:
         return
     phase, unreported = incident.status.phase, _is_end_unreported(incident)
     human = phase == "NeedsHuman" and not unreported
-    need = "human" if human else need_of(incident.status.needs)
+    need = "human" if human else need_of(incident.status.repair.needs)
     steps = _STEPS.get(need, ("check the GPU:", "nvidia-smi") if unreported else None)
     if steps is None or phase == "Verifying":
         yield _BY_PHASE.get("" if _is_unserved(incident) else phase, _NOTHING)
         return
     words = {"node": incident.node, "uuid": incident.spec.uuid, "name": incident.name}
     words["when"] = _WHEN.get(phase, _ONCE_DRAINED).format(**words)
-    if unreported and incident.status.drained_at:
+    if unreported and incident.status.eviction.drained_at:
         words["when"] = _WHEN["Drained"]
     for step in (steps, _CONFIRM) if unreported else (steps,):
         first, *commands = step
@@ -193,7 +203,9 @@ def pause_commands(incident: Incident) -> Iterator[str]:
     """Give the commands that pause Draguard on the GPU, or end a pause."""
     if not incident.open:
         return
-    in_force = {record.kind for record in incident.status.intents if record.state == "InForce"}
+    in_force = {
+        record.kind for record in incident.status.policy.intents if record.state == "InForce"
+    }
     if "Hold" in in_force:
         yield f"draguard hold {incident.name} --remove"
     else:

@@ -90,7 +90,7 @@ class Trial:
         if self._open():
             self._repaired_at, self._idle = self._now, False
             last = self._until(None) or last
-        closed = [incident.status.closed_at for incident in self._stored.incidents.values()]
+        closed = [incident.status.history.closed_at for incident in self._stored.incidents.values()]
         done = [at for at in closed if at is not None] if not self._open() else []
         return Outcome(
             first=first,

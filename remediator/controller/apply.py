@@ -24,8 +24,9 @@ from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
 from remediator.model import taint_rule
-from remediator.model.incident import Incident, IncidentStatus, merge_patch
+from remediator.model.incident import Incident
 from remediator.model.incident_caps import cut_to_limits, without
+from remediator.model.incident_status import IncidentStatus, merge_patch
 from remediator.model.taint_rule import RawRule
 from remediator.plan.steps import (
     ChangeRule,

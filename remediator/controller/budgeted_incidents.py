@@ -51,5 +51,7 @@ class Counted:
 def _ends(incident: Incident) -> datetime | None:
     """Return when what an incident began is out of every rate; None where it began nothing."""
     status = incident.status
-    begun = [at for at in (status.tainted_at, status.evicting_at) if at is not None]
+    begun = [
+        at for at in (status.eviction.tainted_at, status.eviction.evicting_at) if at is not None
+    ]
     return max(begun) + LONGEST_RATE if begun else None

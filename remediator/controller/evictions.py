@@ -11,7 +11,7 @@ from time import monotonic
 import msgspec
 
 from kubeapi.client import ApiError, Client, Conflict, NotFound
-from remediator.model.incident import AffectedPod
+from remediator.model.incident_status import AffectedPod
 
 _log = logging.getLogger(__name__)
 TOO_MANY_REQUESTS = 429

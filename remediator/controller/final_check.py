@@ -214,7 +214,7 @@ class FinalCheck:
             scope = {target.name for target in incident.status.scope.devices}
             concerned = every or incident.spec.uuid in gpus or scope & devices
             # The intents of a closed duplicate count for the incident that goes on.
-            if concerned and (incident.open or incident.status.duplicate_of):
+            if concerned and (incident.open or incident.status.history.duplicate_of):
                 stored = self._incident(incident.name)
                 if [each.spec for each in stored] != [incident.spec]:
                     return f"incident {incident.name} differs from what the watch reported"

@@ -169,7 +169,7 @@ class Metrics:
     def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""
         by_phase = Tally(
-            (incident.status.phase, incident.status.fault)
+            (incident.status.phase, incident.status.fault.fault_class)
             for incident in incidents
             if incident.open
         )

@@ -149,7 +149,7 @@ class Cluster:
         marked = view.facts is not None and bool(view.facts.marked)
         handed_over = marked or (incident and self._hands_over)
         live = handed_over and any(
-            need_of(known.status.needs) in NODE_LEVEL for known in view.stored.incidents
+            need_of(known.status.repair.needs) in NODE_LEVEL for known in view.stored.incidents
         )
         listed = incident or self._crashes.wants_pods(view)
         view = self._pods.with_pods(view, live=live) if listed else self._pods.without(view)

@@ -11,7 +11,8 @@ from time import monotonic
 
 import msgspec
 
-from remediator.model.incident import Incident, IncidentStatus
+from remediator.model.incident import Incident
+from remediator.model.incident_status import IncidentStatus
 
 FIRST_TRY, LAST_TRY = 300.0, 3600.0
 """Seconds until the same status is tried again; twice as long each time, up to the second."""

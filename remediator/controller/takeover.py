@@ -115,5 +115,5 @@ class Takeover:
 
 def _begun(incident: Incident) -> tuple[datetime | None, datetime | None]:
     """Return what budgets count of an incident beside its rules."""
-    request = incident.status.repair_request
-    return incident.status.evicting_at, request.since_time if request else None
+    request = incident.status.repair.request
+    return incident.status.eviction.evicting_at, request.since_time if request else None

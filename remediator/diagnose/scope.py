@@ -15,7 +15,7 @@ from exporter.model.mig_names import placement_of
 from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Fault
-from remediator.model.incident import Target
+from remediator.model.incident_status import Target
 from remediator.model.taint_rule import Rule, is_label_value
 
 

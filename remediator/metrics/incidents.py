@@ -9,7 +9,8 @@ from remediator.diagnose.fault import SEVERITY
 from remediator.metrics.families import ALL_CONSUMERS, CONSUMERS, INCIDENTS
 from remediator.metrics.rows import Labels, Rows, labels, ones
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
-from remediator.model.incident import EVICTION_BLOCKED, Incident, IncidentStatus
+from remediator.model.incident import Incident
+from remediator.model.incident_status import EVICTION_BLOCKED, IncidentStatus
 from remediator.model.taint_rule import MAINTENANCE, TAINT_EFFECTS, Rule
 from remediator.plan.status import UNCONFIRMED
 from remediator.plan.words import ours
@@ -50,10 +51,11 @@ def incident_rows(
         }
         consumers = {
             labels(pod.namespace, pod.claim, pod.pod, _BY.get(pod.via, pod.via))
-            for pod in incident.status.affected
+            for pod in incident.status.scope.affected
         }
         consumers |= {
-            labels(pod.namespace, pod.claim, pod.pod, EVICTED) for pod in incident.status.evicted
+            labels(pod.namespace, pod.claim, pod.pod, EVICTED)
+            for pod in incident.status.eviction.evicted
         }
         named = sorted(consumers)[:each]
         rows["incident_consumer_info"] |= ones((*identity, *rest) for rest in named)
@@ -63,7 +65,7 @@ def incident_rows(
 def _urgency(incident: Incident) -> tuple[int, str, str]:
     """Order the worst class first, then the oldest; a class of another version before all."""
     opened = incident.metadata.creation_timestamp
-    rank = _RANK.get(incident.status.fault, _UNKNOWN_CLASS)
+    rank = _RANK.get(incident.status.fault.fault_class, _UNKNOWN_CLASS)
     return rank, opened.isoformat() if opened else "", incident.name
 
 
@@ -85,14 +87,16 @@ def _held(incident: Incident) -> Iterable[Labels]:
         if condition.type == "Deferred" and condition.status == "True"
     }
     if any(
-        intent.kind == "Ignore" and intent.state == "InForce" for intent in incident.status.intents
+        intent.kind == "Ignore" and intent.state == "InForce"
+        for intent in incident.status.policy.intents
     ):
         held.add("Human")
     if any(
-        text.startswith("rule ") and text.endswith(_BY_HAND) for text in incident.status.foreign
+        text.startswith("rule ") and text.endswith(_BY_HAND)
+        for text in incident.status.scope.foreign
     ):
         held.add("Maintenance")
-    if incident.status.node_gone_since:
+    if incident.status.stay.node_gone_since:
         held.add("NodeGone")
     return [labels(reason) for reason in sorted(held)]
 
@@ -113,20 +117,24 @@ def _seconds(moment: datetime | None) -> float | None:
 def _evicted(status: IncidentStatus) -> float:
     """Count each pod once, however many devices it held; those beyond the limit by entry."""
     return len(
-        {(eviction.namespace, eviction.pod, eviction.uid) for eviction in status.evicted}
-    ) + float(status.evicted_left_out)
+        {(eviction.namespace, eviction.pod, eviction.uid) for eviction in status.eviction.evicted}
+    ) + float(status.eviction.evicted_left_out)
 
 
 _WORDS: Mapping[str, _Part] = {
     "incident_info": lambda incident: [
-        labels(incident.status.fault, incident.status.cause, incident.status.scope.summary)
+        labels(
+            incident.status.fault.fault_class,
+            incident.status.fault.cause,
+            incident.status.scope.summary,
+        )
     ],
     "incident_phase": lambda incident: _word(incident.status.phase),
-    "incident_mode": lambda incident: _word(ours(incident.status.mode)),
+    "incident_mode": lambda incident: _word(ours(incident.status.policy.mode)),
     "incident_deferred": _held,
     "incident_unconfirmed": _true(UNCONFIRMED),
     "incident_eviction_blocked": _true(EVICTION_BLOCKED),
-    "incident_needs": lambda incident: _word(ours(incident.status.needs)),
+    "incident_needs": lambda incident: _word(ours(incident.status.repair.needs)),
 }
 _FIGURES: Mapping[str, Callable[[Incident], float | None]] = {
     "incident_opened_timestamp_seconds": lambda incident: _seconds(
@@ -135,6 +143,6 @@ _FIGURES: Mapping[str, Callable[[Incident], float | None]] = {
     "incident_phase_since_timestamp_seconds": lambda incident: _seconds(
         incident.status.phase_since
     ),
-    "incident_recurrence": lambda incident: float(incident.status.recurrence) or None,
+    "incident_recurrence": lambda incident: float(incident.status.history.recurrence) or None,
     "incident_evicted_pods": lambda incident: _evicted(incident.status),
 }

@@ -22,7 +22,8 @@ from remediator.metrics.lifecycle import (
 )
 from remediator.metrics.rows import Labels
 from remediator.model.claim import EXTENDED_RESOURCE, GANG
-from remediator.model.incident import AffectedPod, Incident, IncidentStatus
+from remediator.model.incident import Incident
+from remediator.model.incident_status import AffectedPod, IncidentStatus
 from remediator.plan.evictions import Spared
 from remediator.plan.status import EVICTION_REFUSED as REFUSED
 from remediator.plan.status import REPAIR_DEFERRED
@@ -53,22 +54,22 @@ def changed(before: Incident, after: Incident, spared: Spared = ()) -> Iterator[
     `spared` are the pods that are left alone, where an eviction begins with it.
     """
     fault, old, new = _class(after), before.status, after.status
-    if old.closed_at is None and new.closed_at is not None:
+    if old.history.closed_at is None and new.history.closed_at is not None:
         yield Happened("incidents_closed", (fault, _result(new)))
     for family, seconds in _durations(after, old, new):
         if seconds is not None:
             yield Happened(family, (fault,), max(seconds, 0.0))
     for by, pods in _evicted(old, new).items():
         yield Happened("pods_evicted", (fault, by), float(pods))
-    if old.evicting_at is None and new.evicting_at is not None:
+    if old.eviction.evicting_at is None and new.eviction.evicting_at is not None:
         for reason, pods in spared:
             yield Happened("pods_spared", (fault, reason), float(pods))
     for step, reason in sorted(_deferrals(new) - _deferrals(old)):
         yield Happened("deferrals", (step, reason))
         if step == "Eviction":
             # Each pod once; a gang's peers would not be evicted.
-            affected = {_pod(pod) for pod in new.affected if pod.pod and pod.via != GANG}
-            if count := len(affected) + new.affected_left_out:
+            affected = {_pod(pod) for pod in new.scope.affected if pod.pod and pod.via != GANG}
+            if count := len(affected) + new.scope.affected_left_out:
                 yield Happened("pods_deferred", (reason,), float(count))
 
 
@@ -77,15 +78,28 @@ def _durations(
 ) -> Iterator[tuple[str, float | None]]:
     """Yield each duration that ends with the new status, None where its start is not known."""
     # Every device is tainted now and none was before, in one and the same mode, and rules served.
-    tainted_before = any(rule.effect != "None" for rule in old.rules) or old.tainted_at is not None
-    possible = old.mode in ("", new.mode) and ("Taint", "RulesNotServed") not in _deferrals(old)
-    if new.tainted_at is not None and possible and not tainted_before:
-        yield "time_to_taint_seconds", _between(_first_signal(old, new), new.tainted_at)
-    if old.drained_at is None and new.drained_at is not None:
-        yield "time_to_drain_seconds", _between(new.evicting_at or new.tainted_at, new.drained_at)
-    if old.closed_at is None and new.closed_at is not None and _result(new) == "Recovered":
+    tainted_before = (
+        any(rule.effect != "None" for rule in old.scope.rules)
+        or old.eviction.tainted_at is not None
+    )
+    possible = old.policy.mode in ("", new.policy.mode) and (
+        "Taint",
+        "RulesNotServed",
+    ) not in _deferrals(old)
+    if new.eviction.tainted_at is not None and possible and not tainted_before:
+        yield "time_to_taint_seconds", _between(_first_signal(old, new), new.eviction.tainted_at)
+    if old.eviction.drained_at is None and new.eviction.drained_at is not None:
+        yield (
+            "time_to_drain_seconds",
+            _between(new.eviction.evicting_at or new.eviction.tainted_at, new.eviction.drained_at),
+        )
+    if (
+        old.history.closed_at is None
+        and new.history.closed_at is not None
+        and _result(new) == "Recovered"
+    ):
         opening = incident.metadata.creation_timestamp or _first_entry(new)
-        yield "time_to_repair_seconds", _between(opening, new.closed_at)
+        yield "time_to_repair_seconds", _between(opening, new.history.closed_at)
 
 
 def _first_signal(old: IncidentStatus, new: IncidentStatus) -> datetime | None:
@@ -93,7 +107,7 @@ def _first_signal(old: IncidentStatus, new: IncidentStatus) -> datetime | None:
 
     A node whose clock is ahead dates it later than we wrote the first entry, which then counts.
     """
-    signals = [at for at in (old.seen_through, new.seen_through) if at is not None]
+    signals = [at for at in (old.fault.seen_through, new.fault.seen_through) if at is not None]
     if not signals:
         return None
     first = _first_entry(new)
@@ -109,21 +123,21 @@ def _between(start: datetime | None, end: datetime | None) -> float | None:
 
 
 def _class(incident: Incident) -> str:
-    fault = incident.status.fault
+    fault = incident.status.fault.fault_class
     return fault if fault in CLASSES else OTHER
 
 
 def _result(status: IncidentStatus) -> Result:
-    if status.duplicate_of:
+    if status.history.duplicate_of:
         return "Duplicate"
     return "Recovered" if status.phase == "Recovered" else "Closed"
 
 
 def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
     """Count the pods that are new among the evicted ones, each once; beyond the limit by entry."""
-    known = {_pod(pod) for pod in old.evicted}
-    requested = {rule.device for rule in old.rules if rule.effect == "Evict"}
-    fresh = [pod for pod in new.evicted if _pod(pod) not in known]
+    known = {_pod(pod) for pod in old.eviction.evicted}
+    requested = {rule.device for rule in old.scope.rules if rule.effect == "Evict"}
+    fresh = [pod for pod in new.eviction.evicted if _pod(pod) not in known]
     # The Eviction API evicts the pods of these devices, and those of extended resources.
     found: dict[Pod, By] = {
         _pod(pod): "EvictionAPI"
@@ -132,7 +146,7 @@ def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
         for pod in fresh
     }
     counted = Counter(found.values())
-    counted["NoExecute"] += max(new.evicted_left_out - old.evicted_left_out, 0)
+    counted["NoExecute"] += max(new.eviction.evicted_left_out - old.eviction.evicted_left_out, 0)
     return +counted
 
 
@@ -147,7 +161,7 @@ def _deferrals(status: IncidentStatus) -> set[Deferral]:
         for condition in status.conditions
         if condition.status == "True"
     }
-    tainted = any(rule.effect != "None" for rule in status.rules)
+    tainted = any(rule.effect != "None" for rule in status.scope.rules)
     found: set[Deferral] = set()
     if "Deferred" in stands:
         found.add(("Eviction" if tainted else "Taint", stands["Deferred"]))

@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 from exporter.model.claim_objects import EXTENDED
 from exporter.model.device import Device
 from kubeapi.types import kubernetes_case
-from remediator.model.incident import AffectedPod
+from remediator.model.incident_status import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import DOMAIN
 

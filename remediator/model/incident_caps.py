@@ -9,12 +9,12 @@ status for it, `controller.apply` writes the status without those fields (`witho
 
 import re
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
 
 from exporter.model.node_health import MOST_SET_BACK
-from remediator.model.incident import (
+from remediator.model.incident_status import (
     FOREIGN_LIMIT,
     HARDWARE_LIMIT,
     INFORMED_LIMIT,
@@ -23,43 +23,46 @@ from remediator.model.incident import (
     SEEN_LIMIT,
     SIBLINGS_LIMIT,
     TIMELINE_LIMIT,
+    Group,
     IncidentStatus,
 )
+
+G = TypeVar("G", bound=Group)
 
 _DEVICES = 256
 _WORD, _NAME, _PATH, _SENTENCE = 63, 253, 384, 2048
 """Characters of a label value, an object's name, `driver/pool/device`, a text for users."""
 
 ITEMS: Mapping[str, int] = {
-    "evidence": 128,
-    "sources": 16,
+    "fault.evidence": 128,
+    "fault.sources": 16,
     "scope.devices": _DEVICES,
     "conditions": 32,
     "timeline": TIMELINE_LIMIT,
-    "deviceRounds": _DEVICES,
-    "rules": _DEVICES,
-    "hardware": HARDWARE_LIMIT,
-    "plannedTaints": _DEVICES,
-    "affectedPods": PODS_LIMIT,
-    "evictedPods": PODS_LIMIT,
-    "neighbors": INFORMED_LIMIT,
-    "foreignTaints": FOREIGN_LIMIT,
-    "deviceClasses": 64,
-    "siblings": SIBLINGS_LIMIT,
-    "placed": PLACED_LIMIT,
-    "intents": 16,
-    "seenSignals": SEEN_LIMIT,
+    "eviction.rounds": _DEVICES,
+    "scope.rules": _DEVICES,
+    "scope.hardware": HARDWARE_LIMIT,
+    "scope.plannedTaints": _DEVICES,
+    "scope.affectedPods": PODS_LIMIT,
+    "eviction.evictedPods": PODS_LIMIT,
+    "scope.neighbors": INFORMED_LIMIT,
+    "scope.foreignTaints": FOREIGN_LIMIT,
+    "policy.deviceClasses": 64,
+    "stay.siblings": SIBLINGS_LIMIT,
+    "fault.slices": PLACED_LIMIT,
+    "policy.intents": 16,
+    "fault.seenSignals": SEEN_LIMIT,
 }
 """By path of a list: its maximum number of entries (`maxItems`)."""
 KEYS: Mapping[str, tuple[str, ...]] = {
     "conditions": ("type",),
-    "rules": ("name",),
-    "plannedTaints": ("device",),
-    "deviceRounds": ("device",),
-    "sources": (),
-    "deviceClasses": (),
-    "siblings": (),
-    "intents": ("kind",),
+    "scope.rules": ("name",),
+    "scope.plannedTaints": ("device",),
+    "eviction.rounds": ("device",),
+    "fault.sources": (),
+    "policy.deviceClasses": (),
+    "stay.siblings": (),
+    "policy.intents": ("kind",),
 }
 """By path of a list without duplicates: the fields of an entry that must be unique, as in the CRD's
 `x-kubernetes-list-map-keys`. (): the whole entry (`x-kubernetes-list-type: set`)."""
@@ -79,58 +82,58 @@ def _of(path: str, lengths: Mapping[str, int]) -> dict[str, int]:
 
 
 LENGTHS: Mapping[str, int] = {
-    "node": _NAME,
-    "cause": _WORD,
-    "evidence": 512,
-    "sources": 32,
+    "stay.node": _NAME,
+    "fault.cause": _WORD,
+    "fault.evidence": 512,
+    "fault.sources": 32,
     "scope.summary": 256,
     **_of("scope.devices", _DEVICE),
     "message": _SENTENCE,
     **_of("conditions", {"type": _WORD, "reason": _WORD, "message": _SENTENCE}),
     **_of("timeline", {"phase": _WORD, "text": _SENTENCE}),
-    **_of("rules", {"name": _NAME, "uid": _WORD, "device": _PATH}),
-    **_of("hardware", {"uuid": _WORD, "fault": _WORD, "cause": _WORD}),
-    "plannedTaints.device": _PATH,
-    "deviceRounds.device": _PATH,
-    **_of("affectedPods", _POD),
-    **_of("evictedPods", _POD),
-    "neighbors": _PATH,
-    "foreignTaints": 1024,
-    "deviceClasses": _NAME,
-    **_of("repairRequest", {"node": _NAME, "nodeUID": _WORD, "bootID": 128}),
-    "openedNodeUID": _WORD,
-    "openedBootID": 128,
-    "pciBusID": 64,
-    "siblings": 64,
-    **_of("placed", _DEVICE),
-    "intents.by": 512,
-    "intents.reason": 512,
-    "intents.seenFault": _WORD,
-    "duplicateOf": _NAME,
+    **_of("scope.rules", {"name": _NAME, "uid": _WORD, "device": _PATH}),
+    **_of("scope.hardware", {"uuid": _WORD, "fault": _WORD, "cause": _WORD}),
+    "scope.plannedTaints.device": _PATH,
+    "eviction.rounds.device": _PATH,
+    **_of("scope.affectedPods", _POD),
+    **_of("eviction.evictedPods", _POD),
+    "scope.neighbors": _PATH,
+    "scope.foreignTaints": 1024,
+    "policy.deviceClasses": _NAME,
+    **_of("repair.request", {"node": _NAME, "nodeUID": _WORD, "bootID": 128}),
+    "stay.nodeUID": _WORD,
+    "stay.bootID": 128,
+    "stay.pciBusID": 64,
+    "stay.siblings": 64,
+    **_of("fault.slices", _DEVICE),
+    "policy.intents.by": 512,
+    "policy.intents.reason": 512,
+    "policy.intents.seenFault": _WORD,
+    "history.duplicateOf": _NAME,
 }
 """By path of a text: its maximum number of characters (`maxLength`)."""
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 NUMBERS: Mapping[str, tuple[int, int]] = {
     "schemaVersion": (0, _INT32),
     # One more than the rounds that are evicted: beyond that nothing depends on the number.
-    "deviceRounds.rounds": (1, 4),
+    "eviction.rounds.rounds": (1, 4),
     "observedGeneration": (0, _INT64),
     "conditions.observedGeneration": (0, _INT64),
-    "hardware.placement.start": (0, _INT32),
-    "hardware.placement.size": (1, _INT32),
-    "affectedPodsOmitted": (0, _INT64),
-    "evictedPodsOmitted": (0, _INT64),
-    "recurrence": (0, _INT32),
-    "openedEpoch": (0, _INT64),
-    "clockSetBackMilliseconds": (0, MOST_SET_BACK),
-    "seenSignals.code": (0, _INT32),
-    "seenSignals.gpuInstance": (-1, _INT32),
-    "seenSignals.computeInstance": (-1, _INT32),
-    "seenSignals.placementStart": (-1, _INT32),
-    "seenSignals.count": (0, _INT64),
-    "soakEpoch": (0, _INT64),
-    "soakVolatileErrors": (0, _INT64),
-    "soakAggregateErrors": (0, _INT64),
+    "scope.hardware.placement.start": (0, _INT32),
+    "scope.hardware.placement.size": (1, _INT32),
+    "scope.affectedPodsOmitted": (0, _INT64),
+    "eviction.evictedPodsOmitted": (0, _INT64),
+    "history.recurrence": (0, _INT32),
+    "stay.epoch": (0, _INT64),
+    "stay.clockSetBackMilliseconds": (0, MOST_SET_BACK),
+    "fault.seenSignals.code": (0, _INT32),
+    "fault.seenSignals.gpuInstance": (-1, _INT32),
+    "fault.seenSignals.computeInstance": (-1, _INT32),
+    "fault.seenSignals.placementStart": (-1, _INT32),
+    "fault.seenSignals.count": (0, _INT64),
+    "recovery.epoch": (0, _INT64),
+    "recovery.volatileErrors": (0, _INT64),
+    "recovery.aggregateErrors": (0, _INT64),
 }
 """By path of a number: its minimum and maximum."""
 
@@ -140,10 +143,17 @@ def cut_to_limits(status: IncidentStatus) -> IncidentStatus:
     return cast("IncidentStatus", _cut(status, ""))
 
 
-_NAMED = re.compile(r"\bstatus\.(\w+)")
+_NAMED = re.compile(r"\bstatus\.(\w+(?:\.\w+)?)")
 """A field's path in the API server's message about an invalid status."""
 _BULK = frozenset(
-    {"message", "affectedPods", "evictedPods", "plannedTaints", "neighbors", "foreignTaints"}
+    {
+        "message",
+        "scope.affectedPods",
+        "scope.plannedTaints",
+        "scope.neighbors",
+        "scope.foreignTaints",
+        "eviction.evictedPods",
+    }
 )
 """Long fields that each decision computes anew."""
 
@@ -154,13 +164,22 @@ def without(status: IncidentStatus, refusal: str, *, bulk: bool = False) -> Inci
     With `bulk` the long fields are left out, too.
     """
     left_out = frozenset(_NAMED.findall(refusal)) | (_BULK if bulk else frozenset[str]())
-    if left_out & {"affectedPods", "evictedPods"}:
+    if left_out & {"scope", "scope.affectedPods", "eviction.evictedPods"}:
         # Without its list of pods, a later decision cannot know that all of them are gone.
-        left_out |= {"emptySinceTime"}
-    names = zip(status.__struct_fields__, status.__struct_encode_fields__, strict=True)
-    empty = IncidentStatus()
-    absent = {field: getattr(empty, field) for field, name in names if name in left_out}
-    return msgspec.structs.replace(status, **absent)
+        left_out |= {"eviction.emptySinceTime"}
+    return _without(status, left_out, "")
+
+
+def _without(group: G, left_out: frozenset[str], prefix: str) -> G:
+    empty = type(group)()
+    changed: dict[str, object] = {}
+    for field, name in zip(group.__struct_fields__, group.__struct_encode_fields__, strict=True):
+        value = getattr(group, field)
+        if f"{prefix}{name}" in left_out:
+            changed[field] = getattr(empty, field)
+        elif isinstance(value, Group):
+            changed[field] = _without(value, left_out, f"{prefix}{name}.")
+    return msgspec.structs.replace(group, **changed)
 
 
 def cut(text: str, length: int) -> str:

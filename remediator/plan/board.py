@@ -13,7 +13,8 @@ from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Unknown, Verdict
 from remediator.model.claim import Absent
-from remediator.model.incident import AffectedPod, Incident
+from remediator.model.incident import Incident
+from remediator.model.incident_status import AffectedPod
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule, Rule

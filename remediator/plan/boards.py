@@ -355,7 +355,7 @@ def _classes(
         (incident.status for incident in open_incidents if incident.status.phase_since), None
     )
     if recorded is not None:
-        return frozenset(recorded.device_classes)
+        return frozenset(recorded.policy.device_classes)
     marked = [rule.classes for rule in rules if rule.classes is not None]
     if marked:
         return frozenset(name for classes in marked for name in classes)

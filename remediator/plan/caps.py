@@ -21,10 +21,10 @@ import msgspec
 from remediator.diagnose.fault import NEAR, Fault
 from remediator.diagnose.scope import scope
 from remediator.model.claim import ADMIN
-from remediator.model.incident import (
+from remediator.model.incident import Incident
+from remediator.model.incident_status import (
     HARDWARE_LIMIT,
     RULES_NOT_SERVED,
-    Incident,
     IncidentStatus,
     Target,
 )
@@ -182,8 +182,8 @@ def _slices_meant(
     if fault.instance is None or fault.placement is not None:
         return targets
     if not is_new(board, incident, fault):
-        if incident.status.placed is not None:
-            return tuple(target for target in targets if target in incident.status.placed)
+        if incident.status.fault.slices is not None:
+            return tuple(target for target in targets if target in incident.status.fault.slices)
         # A status of an older version does not record them: its scope stands for them.
         acted = any(entry.phase in ACTED for entry in incident.status.timeline)
         known = set(incident.status.scope.devices)
@@ -191,7 +191,9 @@ def _slices_meant(
     # New to this incident is not new to the GPU: a closed one may have dealt with the error, and
     # recorded which slices it meant.
     earlier = [known for known in board.incidents if not is_new(board, known, fault)]
-    before = [known.status.placed for known in earlier if known.status.placed is not None]
+    before = [
+        known.status.fault.slices for known in earlier if known.status.fault.slices is not None
+    ]
     meant = {target.uuid for part in before for target in part}
     return tuple(target for target in targets if target.uuid in meant) if before else targets
 
@@ -393,13 +395,13 @@ def tainted_since(
     )
     if unserved is not None and unserved.status == "True":
         return None
-    recorded = {rule.uid for rule in incident.status.rules if rule.effect != "None"}
+    recorded = {rule.uid for rule in incident.status.scope.rules if rule.effect != "None"}
     tainting = [rule for rule in rules if rule.effect != "None"]
     if any(rule.uid not in recorded for rule in tainting):
         return None
     known = {rule.device for rule in tainting}
     whole = bool(targets) and all(target.name in known for target in targets)
-    since = incident.status.tainted_at if whole else None
+    since = incident.status.eviction.tainted_at if whole else None
     return max(since, unserved.last_transition_time) if since and unserved else since
 
 
@@ -408,7 +410,7 @@ def _own_since(finding: Finding, since: datetime) -> datetime | None:
 
     A slice that was made anew is other hardware to a contained error, and has pods of its own.
     """
-    parts = finding.incident.status.hardware
+    parts = finding.incident.status.scope.hardware
     # A part without a time is of an older version: the time of the whole taint stands for it.
     known = {part.uuid: part.tainted_time for part in parts if part.uuid}
     # Partitions of dynamic MIG have no UUID, and carry that of their GPU.
@@ -430,7 +432,7 @@ def waits_since(status: IncidentStatus, now: datetime) -> datetime | None:
         if (condition.type, condition.status) == (AWAITING, "True")
     )
     since = next((condition.last_transition_time for condition in found), None)
-    healthy = status.healthy_since
+    healthy = status.recovery.healthy_since
     # Else an XID 74 of a peer that has passed would use up the wait, and the next one would taint a
     # healthy GPU at once.
     over = since is not None and healthy is not None and since <= healthy < now - NEAR

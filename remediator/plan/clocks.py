@@ -19,7 +19,7 @@ import msgspec
 
 from remediator.diagnose.fault import NEEDS, Healthy, Need
 from remediator.diagnose.readings import MISSING_FOR
-from remediator.model.incident import IncidentStatus, RepairRequest
+from remediator.model.incident_status import IncidentStatus, RepairRequest
 from remediator.plan.board import RENEWALS_NEEDED, Board
 from remediator.plan.words import need_of
 from remediator.policy.table import Evict
@@ -126,9 +126,7 @@ def _differ(here: str, before: str) -> bool:
 
 def stay_at_signal(status: IncidentStatus) -> Stay:
     """Return the stay in which the last new signal of an incident came."""
-    return Stay(
-        node_uid=status.opened_node_uid, boot_id=status.opened_boot_id, epoch=status.opened_epoch
-    )
+    return Stay(node_uid=status.stay.node_uid, boot_id=status.stay.boot_id, epoch=status.stay.epoch)
 
 
 def stay_to_record(board: Board, old: IncidentStatus, *, signal: bool) -> Stay:
@@ -164,7 +162,7 @@ def request_in_this_stay(
 
     `need` is what is needed now; nothing: unknown, or no more than before.
     """
-    stored = status.repair_request
+    stored = status.repair.request
     if stored is None:
         return None
     here = stay_of_machine(board)
@@ -184,7 +182,7 @@ def in_another_machine(board: Board, status: IncidentStatus) -> bool:
 
     A Node that was made anew may stand for either: the GPUs that were beside this one say which.
     """
-    roster, others = board.machine.roster, frozenset(status.siblings or ())
+    roster, others = board.machine.roster, frozenset(status.stay.siblings or ())
     if roster is None:
         return False
     here, strangers = others & roster.slots.keys(), roster.slots.keys() - others - {board.uuid}
@@ -199,7 +197,7 @@ def is_replaced(board: Board, status: IncidentStatus) -> bool:
 
     That ends no incident: `recovery.other_board` asks for more.
     """
-    roster, others = board.machine.roster, status.siblings
+    roster, others = board.machine.roster, status.stay.siblings
     if roster is None or others is None or board.uuid in roster.known:
         return False
     return len(roster.slots) > len(others)
@@ -212,17 +210,17 @@ def whole_taint_since(
 
     Once all rules are gone it keeps the time of the last one: rates count that (`spending`).
     """
-    recorded = {record.uid for record in old.rules if record.effect != "None"}
+    recorded = {record.uid for record in old.scope.rules if record.effect != "None"}
     standing = {rule.uid for rule in board.rules.stored if rule.effect != "None"}
     changed = frozenset[Change](("rules",) if standing - recorded else ())
     fact = tainted if tainted or board.rules.stored else None
-    return run("tainted", old.tainted_at, now, fact=fact, changed=changed)
+    return run("tainted", old.eviction.tainted_at, now, fact=fact, changed=changed)
 
 
 def node_gone_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
     gone = board.machine.gone
     unsure = gone and bool(board.trust.refusal("end a clock"))
-    return run("node gone", old.node_gone_since, now, fact=None if unsure else gone)
+    return run("node gone", old.stay.node_gone_since, now, fact=None if unsure else gone)
 
 
 def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
@@ -238,19 +236,19 @@ def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime 
     # Without a reboot it says nothing new: NVML may not list a GPU that is lost.
     elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(stay_at_signal(old)):
         fact = True
-    return run("missing", old.missing_since_time, now, fact=fact)
+    return run("missing", old.repair.missing_since, now, fact=fact)
 
 
 def not_brought_back(board: Board, status: IncidentStatus, now: datetime) -> bool:
     """Whether the node was rebooted and has been without the GPU for long enough since then."""
-    since = status.missing_since_time
+    since = status.repair.missing_since
     seen = missing_since(board, status, now)
     return since is not None and since == seen and now - since >= MISSING_FOR
 
 
 def not_brought_back_at(status: IncidentStatus) -> datetime | None:
     """Return when a GPU that is missing after a reboot will have been missing for long enough."""
-    since = status.missing_since_time
+    since = status.repair.missing_since
     return since + MISSING_FOR if since else None
 
 
@@ -272,20 +270,20 @@ def soak(board: Board, old: IncidentStatus, now: datetime, *, news: bool) -> Soa
     Not knowing ends it, as does a time in which our clock is not trusted.
     """
     healthy = isinstance(board.verdict, Healthy) and not board.trust.refusal("end a clock")
-    begins = old.healthy_since is None or news or health_gap(board, old, now)
+    begins = old.recovery.healthy_since is None or news or health_gap(board, old, now)
     gap = frozenset[Change](("health",) if begins else ())
-    since = run("healthy", old.healthy_since, now, fact=healthy, changed=gap)
+    since = run("healthy", old.recovery.healthy_since, now, fact=healthy, changed=gap)
     if since is None:
         return Soak()
     confirmed = is_confirmed(board, since)
     volatile, aggregate = _memory_errors(board)
-    if not begins and old.soak_dbe_volatile is not None:
+    if not begins and old.recovery.dbe_volatile is not None:
         volatile = volatile_before(board, old)
-    if not begins and old.soak_dbe_aggregate is not None:
-        aggregate = old.soak_dbe_aggregate
+    if not begins and old.recovery.dbe_aggregate is not None:
+        aggregate = old.recovery.dbe_aggregate
     return Soak(
         since=since,
-        confirmed_at=run("confirmed", old.soak_confirmed_time, now, fact=confirmed, changed=gap),
+        confirmed_at=run("confirmed", old.recovery.confirmed_at, now, fact=confirmed, changed=gap),
         epoch=board.gpu.epoch if board.gpu else 0,
         dbe_volatile=volatile,
         dbe_aggregate=aggregate,
@@ -301,7 +299,7 @@ def health_gap(board: Board, old: IncidentStatus, now: datetime) -> bool:
         return True
     # A date after `now` is no gap: it is of a node whose clock is ahead, and would restart the soak
     # at each look.
-    begun, verdict = old.healthy_since, board.verdict
+    begun, verdict = old.recovery.healthy_since, board.verdict
     return isinstance(verdict, Healthy) and begun is not None and begun < verdict.since <= now
 
 
@@ -312,7 +310,7 @@ def is_confirmed(board: Board, begun: datetime) -> bool:
 
 def errors_rose(board: Board, status: IncidentStatus) -> bool:
     """Whether the GPU counts more uncorrected memory errors than when its health began."""
-    before = volatile_before(board, status), status.soak_dbe_aggregate
+    before = volatile_before(board, status), status.recovery.dbe_aggregate
     pairs = zip(_memory_errors(board), before, strict=True)
     return any(new is not None and old is not None and new > old for new, old in pairs)
 
@@ -329,12 +327,12 @@ def volatile_before(board: Board, status: IncidentStatus) -> int | None:
     A driver that was loaded since then counts from zero, and all its errors are new: it shows by
     another epoch, or by a count that fell.
     """
-    if board.gpu is None or status.soak_dbe_volatile is None:
-        return status.soak_dbe_volatile
+    if board.gpu is None or status.recovery.dbe_volatile is None:
+        return status.recovery.dbe_volatile
     counted = board.gpu.memory.dbe_volatile
-    loaded = bool(status.soak_epoch) and board.gpu.epoch != status.soak_epoch
-    fell = counted is not None and counted < status.soak_dbe_volatile
-    return 0 if loaded or fell else status.soak_dbe_volatile
+    loaded = bool(status.recovery.soak_epoch) and board.gpu.epoch != status.recovery.soak_epoch
+    fell = counted is not None and counted < status.recovery.dbe_volatile
+    return 0 if loaded or fell else status.recovery.dbe_volatile
 
 
 COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
@@ -348,7 +346,7 @@ def start_of_within(status: IncidentStatus, plan: Evict, now: datetime) -> datet
     It is moved on by the time without an attempt. Without the last attempt (an older CRD does not
     store it) all time counts.
     """
-    start, last = status.eviction_start_time, status.eviction_attempt_time
+    start, last = status.eviction.started_at, status.eviction.attempted_at
     if start is None or last is None:
         return start
     # If each pause restarted the time, recurring pauses would postpone NoExecute without limit. If
@@ -363,11 +361,11 @@ def run_within(
 
     Once the time is over, and between two attempts that are near enough, nothing is written.
     """
-    last, start = status.eviction_attempt_time, start_of_within(status, plan, now)
-    if start is None or status.eviction_start_time is None:
+    last, start = status.eviction.attempted_at, start_of_within(status, plan, now)
+    if start is None or status.eviction.started_at is None:
         return now, now
     if now - start >= plan.within:
-        return status.eviction_start_time, last
+        return status.eviction.started_at, last
     return start, now if last is None or now - last >= _counts(plan) / 2 else last
 
 

@@ -134,7 +134,7 @@ class Waves:
         if self._open is None:
             self._open = {}
             for incident in self._fleet.incidents:
-                if incident.status.closed_at is None and not is_syslog_only(incident):
+                if incident.status.history.closed_at is None and not is_syslog_only(incident):
                     self._open.setdefault(cause_of(incident), []).append(incident)
         return self._open
 
@@ -142,8 +142,8 @@ class Waves:
 def cause_of(incident: Incident) -> str:
     """Return what is counted as one cause."""
     found = incident.status
-    vague = found.fault == "lost" or found.cause.startswith("recovery-action")
-    return f"class {found.fault}" if vague else found.cause
+    vague = found.fault.fault_class == "lost" or found.fault.cause.startswith("recovery-action")
+    return f"class {found.fault.fault_class}" if vague else found.fault.cause
 
 
 def first_decided_at(incident: Incident) -> datetime | None:
@@ -167,7 +167,7 @@ def _sources_by_time(
 def _source_of(incident: Incident, fleet: Fleet) -> str:
     """Return the source that is counted for an incident: its NVLink domain, or its node."""
     place = fleet.places.get(incident.spec.uuid)
-    if incident.status.fault in CARRIED and place is not None and place.domain:
+    if incident.status.fault.fault_class in CARRIED and place is not None and place.domain:
         return f"domain {place.domain}"
     return f"node {incident.node}"
 

@@ -11,7 +11,8 @@ import msgspec
 
 from exporter.model.device import Device
 from remediator.diagnose.fault import Fault, Healthy, weight
-from remediator.model.incident import PLACED_LIMIT, Incident, Target, WouldTaint
+from remediator.model.incident import Incident
+from remediator.model.incident_status import PLACED_LIMIT, Target, WouldTaint
 from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.caps import (
@@ -144,9 +145,9 @@ def slices_to_record(incident: Incident, demands: Iterable[Demand]) -> tuple[Tar
 
     A contained error without a known slice means all of them: a later source names one.
     """
-    recorded = incident.status.seen_through is not None
+    recorded = incident.status.fault.seen_through is not None
     before = incident.status.scope.devices if recorded else ()
-    known = before if incident.status.placed is None else incident.status.placed
+    known = before if incident.status.fault.slices is None else incident.status.fault.slices
     found = {
         target
         for demand in demands
@@ -341,4 +342,4 @@ def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str
     stands = sorted({demand.fault.cause for demand in demands if demand.fault.ended is None})
     if first is not None and first.fault.ended is not None and stands:
         parts.append(f"not untainted while {', '.join(stands)} stands")
-    return "; ".join(parts) or f"{incident.status.cause} still stands"
+    return "; ".join(parts) or f"{incident.status.fault.cause} still stands"

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG, may_stay
-from remediator.model.incident import PODS_LIMIT, AffectedPod
+from remediator.model.incident_status import PODS_LIMIT, AffectedPod
 from remediator.model.node import REPAIR_NEEDED
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import history, overrides
@@ -165,7 +165,7 @@ def _changes(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
     if new.phase != old.phase or not old.timeline:
         # A phase that another version wrote is kept, and has no reason here.
         yield PHASE_REASONS.get(new.phase, "DeviceIncident"), new.message, new.phase
-    for line in new.evidence if not old.timeline else ():
+    for line in new.fault.evidence if not old.timeline else ():
         if line.startswith(history.RELAPSE):
             yield RELAPSED, line, ""
     was = {entry.type: entry.message for entry in old.conditions}
@@ -174,14 +174,14 @@ def _changes(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
         known = kernel(condition.message) == kernel(was.get(condition.type, ""))
         if condition.type in _REPORTED_CONDITIONS and condition.message and not known:
             yield _REPORTED_CONDITIONS[condition.type], condition.message, ""
-    for record in overrides.changes(old.intents, new.intents):
+    for record in overrides.changes(old.policy.intents, new.policy.intents):
         yield f"{INTENT}{record.state}", overrides.in_words(record), record.state
 
 
 def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterator[Event]:
     """Report it on the incident, and on the node, where users look first."""
     incident, kind = step.incident, "Normal" if word in _GOOD else "Warning"
-    node = step.status.node or incident.node
+    node = step.status.stay.node or incident.node
     text = f"{node} {incident.spec.uuid}: {message}"
     name, uid = incident.name, incident.metadata.uid
     yield Event("DeviceIncident", name, uid, reason, text, kind, incident=name)
@@ -193,19 +193,21 @@ def _on_pods(step: WriteStatus, board: Board, planned: Planned) -> Iterator[Even
     old, new = step.incident.status, step.status
     # A taint that begins anew has a later time of eviction, so its pods are warned once more.
     noted = (
-        {affected.uid for affected in old.affected}
-        if new.tainted_at == old.tainted_at
+        {affected.uid for affected in old.scope.affected}
+        if new.eviction.tainted_at == old.eviction.tainted_at
         else set[str]()
     )
     # The same words again are the same Event, so no pod is warned twice.
-    emptied = new.evicting_at is not None and old.evicting_at is None
-    if new.tainted_at is not None and (emptied or planned.demanded.goal in EVICTING):
-        for pod in new.affected:
-            if (emptied or pod.uid not in noted) and not _is_spared(pod, board, planned, new.fault):
-                why = f"will be evicted: {_why(step, pod)}{_when(new.tainted_at, planned)}"
+    emptied = new.eviction.evicting_at is not None and old.eviction.evicting_at is None
+    if new.eviction.tainted_at is not None and (emptied or planned.demanded.goal in EVICTING):
+        for pod in new.scope.affected:
+            if (emptied or pod.uid not in noted) and not _is_spared(
+                pod, board, planned, new.fault.fault_class
+            ):
+                why = f"will be evicted: {_why(step, pod)}{_when(new.eviction.tainted_at, planned)}"
                 yield from _on_pod(step, pod, POD_PLANNED, why)
-    for pod in new.evicted:
-        if pod not in old.evicted and not may_stay(pod, new.fault):
+    for pod in new.eviction.evicted:
+        if pod not in old.eviction.evicted and not may_stay(pod, new.fault.fault_class):
             yield from _on_pod(step, pod, POD_EVICTED, f"evicted: {_why(step, pod)}")
 
 
@@ -243,7 +245,7 @@ def _when(tainted_at: datetime, planned: Planned) -> str:
 def _why(step: WriteStatus, pod: AffectedPod) -> str:
     how = {ADMIN: " by admin access", EXTENDED_RESOURCE: " by an extended resource"}
     held = f"it holds {pod.device}{how.get(pod.via, '')}"
-    return f"{held}, and {step.status.cause} was seen ({step.incident.name})"
+    return f"{held}, and {step.status.fault.cause} was seen ({step.incident.name})"
 
 
 def _on_pod(step: WriteStatus, pod: AffectedPod, reason: str, message: str) -> Iterator[Event]:

@@ -26,11 +26,11 @@ from remediator.model.claim import (
     pods_reserved_for,
     toleration_time,
 )
-from remediator.model.incident import (
+from remediator.model.incident import Incident
+from remediator.model.incident_status import (
     EVICTION_BLOCKED,
     AffectedPod,
     DeviceRounds,
-    Incident,
     IncidentStatus,
 )
 from remediator.model.pod import PodFacts
@@ -195,7 +195,10 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
     }
     # `evicting_at` stays once it is set, and the start time ends with the last pod: so these are
     # pods that came after a drain.
-    ended = incident.status.evicting_at is not None and incident.status.eviction_start_time is None
+    ended = (
+        incident.status.eviction.evicting_at is not None
+        and incident.status.eviction.started_at is None
+    )
     return ended and any(not _skip_reason(board, pod, rules, now) for pod in _there(board, rules))
 
 
@@ -210,9 +213,9 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     old = granted.incident.status
     as_it_was = Planned(
         granted=granted,
-        since=old.eviction_start_time,
-        attempted=old.eviction_attempt_time,
-        rounds=old.device_rounds,
+        since=old.eviction.started_at,
+        attempted=old.eviction.attempted_at,
+        rounds=old.eviction.rounds,
     )
     if board.trust.refusal("disrupt") or board.pods is None:
         # Nothing shows that what blocked them is over, so its words stay.
@@ -445,7 +448,7 @@ def _rounds_to_keep(
         msgspec.structs.replace(
             entry, free_since_time=None if entry.device in held else entry.free_since_time or now
         )
-        for entry in old.device_rounds
+        for entry in old.eviction.rounds
         if entry.device in ruled
         and not (entry.free_since_time and now - entry.free_since_time >= FREE_FOR)
     )
@@ -477,10 +480,16 @@ def _devices_with_new_pods(board: Board, granted: Granted, now: datetime) -> fro
     Where not all pods can be listed it is unknown which pods are new.
     """
     incident = granted.incident
-    if incident is None or incident.status.affected_left_out or incident.status.evicted_left_out:
+    if (
+        incident is None
+        or incident.status.scope.affected_left_out
+        or incident.status.eviction.evicted_left_out
+    ):
         return frozenset()
     rules = in_force(board, granted)
-    known = {pod.uid for pod in (*incident.status.affected, *incident.status.evicted)}
+    known = {
+        pod.uid for pod in (*incident.status.scope.affected, *incident.status.eviction.evicted)
+    }
     named = {str(target.name) for target in incident.status.scope.devices}
     return frozenset(
         affected.device
@@ -510,7 +519,7 @@ def evicts_monitor(board: Board, planned: Planned) -> str:
             if pod.via == ADMIN
             and pod.device in devices
             and kind_passed_by(board, pod.uid) == "DaemonSet"
-            and not may_stay(pod, incident.status.fault)
+            and not may_stay(pod, incident.status.fault.fault_class)
         }
     )
     if not names:
@@ -569,7 +578,7 @@ def _why(affected: AffectedPod, board: Board, planned: Planned) -> Reason | None
     )
     if effect == "None":
         return "NotInScope"
-    if may_stay(affected, planned.incident.status.fault if planned.incident else ""):
+    if may_stay(affected, planned.incident.status.fault.fault_class if planned.incident else ""):
         return "Tolerates"
     if effect == "NoExecute" or affected.uid in {pod.uid for pod in planned.pods}:
         return None

@@ -25,6 +25,7 @@ import msgspec
 from remediator.diagnose.fault import Healthy, Unknown, attempt, or_unknown
 from remediator.model import intent
 from remediator.model.incident import Incident
+from remediator.model.incident_status import with_changes
 from remediator.model.taint_rule import Rule
 from remediator.plan import (
     clocks,
@@ -111,7 +112,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     found = incidents.with_findings(board, lead.incident, demands, taints.firm, now)
     # Stored with the steps that rest on it: rules that a narrowed scope takes away must not come
     # back for what was tainted before.
-    status = msgspec.structs.replace(found.status, hardware=taints.parts)
+    status = with_changes(found.status, scope={"hardware": taints.parts})
     incident = msgspec.structs.replace(found, status=status)
     record = _record(board, incident, demands, policy, now)
     known = _Known(
@@ -168,7 +169,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
     def first_wake(self, *others: Wake | None) -> Wake | None:
         """Return the first of these, and of those that matter whatever is done."""
         status = self.incident.status
-        twice = status.empty_since + SEEN_APART if status.empty_since else None
+        twice = status.eviction.empty_since + SEEN_APART if status.eviction.empty_since else None
         dates = (
             (overrides.next_expiry(self.record.intents), "what a user wants expires"),
             (twice, "the devices were empty once"),
@@ -214,9 +215,9 @@ def _record(
 ) -> Record:
     """Return what an incident is to record, whatever is done about it."""
     signal = youngest(board, incident, (demand.fault for demand in demands))
-    before = incident.status.seen_signals
+    before = incident.status.fault.seen_signals
     unseen = any(is_unseen(demand.fault.record, before) for demand in demands)
-    row = policy.row(class_of(incident.status.fault), board.place)
+    row = policy.row(class_of(incident.status.fault.fault_class), board.place)
     count = history.recurrence(board.incidents, incident, row, now)
     rows = tuple(dict.fromkeys((row, *(demand.row for demand in demands))))
     # A class that another policy switched off waits for a user as before.
@@ -280,7 +281,7 @@ def _verify(known: _Known) -> Demanded:
     board, incident, record, now = known.board, known.incident, known.record, known.now
     confirmed = known.confirmed
     # A signal restarts the soak by the status, which is written after this decision.
-    quiet = record.seen_through == incident.status.seen_through and not record.is_new
+    quiet = record.seen_through == incident.status.fault.seen_through and not record.is_new
     verified_at = recovery.verified_at(board, incident, known.policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
     waits = bool(record.confirmation)
@@ -288,7 +289,7 @@ def _verify(known: _Known) -> Demanded:
     if soaked and unproven:
         verified_at = now + recovery.LOOK_FOR_RENEWALS
     # What the agent has confirmed is stored first: a restart in between must not wait for it again.
-    noted = confirmed is not None or incident.status.soak_confirmed_time is not None
+    noted = confirmed is not None or incident.status.recovery.confirmed_at is not None
     if verified_at and soaked and not unproven and not noted:
         # A schema of the release before does not store it.
         verified_at += recovery.NOTED_WITHIN

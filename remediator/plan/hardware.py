@@ -20,7 +20,8 @@ from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import NEAR
 from remediator.diagnose.scope import gpus_behind, hardware_of, is_displaced, is_unplaced, made_of
-from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
+from remediator.model.incident import Incident
+from remediator.model.incident_status import HARDWARE_LIMIT, Hardware
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan import history
 from remediator.plan.board import Board
@@ -107,7 +108,7 @@ def _may_be_the_failed_one(rule: Rule, board: Board) -> bool:
         part.placement
         for incident in board.incidents
         if incident.open
-        for part in incident.status.hardware
+        for part in incident.status.scope.hardware
     )
     return (rule.fault == "contained" and recorded) and any(
         device.device == rule.device and is_unplaced(device, board.gpu)
@@ -145,8 +146,10 @@ def _ceiling(row: Row) -> Effect | None:
 def _whole_since(incident: Incident) -> datetime | None:
     """Return since when the whole GPU is tainted, whatever its slices have been since."""
     status = incident.status
-    gpus = (part for part in status.hardware if not (part.uuid or part.placement))
-    return next((part.tainted_time for part in gpus if part.tainted_time), status.tainted_at)
+    gpus = (part for part in status.scope.hardware if not (part.uuid or part.placement))
+    return next(
+        (part.tainted_time for part in gpus if part.tainted_time), status.eviction.tainted_at
+    )
 
 
 def _is_of_another_slice(
@@ -170,11 +173,11 @@ def _is_of_another_slice(
     )
     if not whole or (tainted_at is not None and now - tainted_at > NEAR):
         return False
-    own = rule.uuid in slices_named(board, incident.status.seen_signals)
+    own = rule.uuid in slices_named(board, incident.status.fault.seen_signals)
     if own or not any(demand.new for demand in demands):
         return False  # a rule made anew, such as under another name, is no news of a slice
     contained = {
-        incident.status.fault,
+        incident.status.fault.fault_class,
         rule.fault,
         *(demand.fault.fault_class for demand in demands),
     }
@@ -202,7 +205,7 @@ def tainted_hardware(
     partitions have none: there the fault names it. `gone` are rules that should not have been made:
     a later source has named another slice.
     """
-    found = {_key(part): part for part in incident.status.hardware}
+    found = {_key(part): part for part in incident.status.scope.hardware}
     stored = {rule.device: rule for rule in board.rules.stored if _restricts(rule.effect)}
     parts: list[Hardware] = []
     contained = {rule.device for rule in stored.values() if rule.fault == "contained"}
@@ -235,7 +238,7 @@ def tainted_hardware(
     for part in sorted(parts, key=_key):
         found[_key(part)] = _join_parts(part, found.get(_key(part)), now)
     if gone:
-        own = slices_named(board, incident.status.seen_signals)
+        own = slices_named(board, incident.status.fault.seen_signals)
         found = {
             key: part
             for key, part in found.items()
@@ -301,7 +304,7 @@ def _place_of(
     What is recorded of it once stays. A slice that cannot be seen now was seen when it got its
     rule.
     """
-    known = next((part for part in incident.status.hardware if part.uuid == rule.uuid), None)
+    known = next((part for part in incident.status.scope.hardware if part.uuid == rule.uuid), None)
     if known is not None:
         return known.placement
     seen = [device for device in board.inventory if device.uuid == rule.uuid]

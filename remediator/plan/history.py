@@ -40,8 +40,8 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
     earlier = _earlier(incidents, incident, now)
     recent = sum(opening_time(other, now) > since and _counts_as_repeat(other) for other in earlier)
     before = relapse_of(incidents, incident, now)
-    continued = before.status.recurrence if before else 0
-    return max(incident.status.recurrence, recent + 1, continued + 1)
+    continued = before.status.history.recurrence if before else 0
+    return max(incident.status.history.recurrence, recent + 1, continued + 1)
 
 
 def _counts_as_repeat(incident: Incident) -> bool:
@@ -51,15 +51,15 @@ def _counts_as_repeat(incident: Incident) -> bool:
     """
     status = incident.status
     # No phase says so: an error that is over at once is tainted while its recovery is verified.
-    tainted = bool(status.hardware) or status.tainted_at is not None
-    spared = status.mode != MODES["enforce"]
+    tainted = bool(status.scope.hardware) or status.eviction.tainted_at is not None
+    spared = status.policy.mode != MODES["enforce"]
     spared |= any(UNSERVED in entry.text for entry in status.timeline)
     return tainted or incident.blank or was_lost(incident) or spared
 
 
 def was_lost(incident: Incident) -> bool:
     """Whether its status was lost: what was done in it is not known, so it counts."""
-    return any(line.startswith(LOST) for line in incident.status.evidence)
+    return any(line.startswith(LOST) for line in incident.status.fault.evidence)
 
 
 def is_lost(blank: Incident, now: datetime) -> bool:
@@ -70,7 +70,7 @@ def is_lost(blank: Incident, now: datetime) -> bool:
 
 def is_syslog_only(incident: Incident) -> bool:
     """Whether only the kernel log as syslog(2) reads it ever reported an incident."""
-    return incident.status.sources == ("Syslog",)
+    return incident.status.fault.sources == ("Syslog",)
 
 
 def relapse_of(
@@ -78,7 +78,10 @@ def relapse_of(
 ) -> Incident | None:
     """Return the incident in whose probation an incident began."""
     begun = opening_time(incident, now)
-    ends = [(other.status.probation_until, other) for other in _earlier(incidents, incident, now)]
+    ends = [
+        (other.status.history.probation_until, other)
+        for other in _earlier(incidents, incident, now)
+    ]
     running = [(until, other) for until, other in ends if until is not None and begun < until]
     return max(running, key=lambda pair: pair[0])[1] if running else None
 
@@ -94,13 +97,13 @@ def _earlier(incidents: tuple[Incident, ...], incident: Incident, now: datetime)
         for other in incidents
         if (not other.open or (other.blank and is_lost(other, now)))
         and other.name != incident.name
-        and not other.status.duplicate_of
+        and not other.status.history.duplicate_of
         and not is_syslog_only(other)
     ]
 
 
 def relapse_in_words(before: Incident) -> str:
-    until = before.status.probation_until
+    until = before.status.history.probation_until
     return f"{RELAPSE}{before.name} was in probation until {until:%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -113,11 +116,13 @@ def inheritance(
     removed stays removed, and what was overtaken has ended. Its duplicates count for kinds that it
     does not have.
     """
-    formers = [former for former in of_gpu(incidents, uuid) if not former.status.duplicate_of]
+    formers = [
+        former for former in of_gpu(incidents, uuid) if not former.status.history.duplicate_of
+    ]
     if not formers:
         return "", {}
     last = formers[-1]
-    doubles = [former for former in incidents if former.status.duplicate_of == last.name]
+    doubles = [former for former in incidents if former.status.history.duplicate_of == last.name]
     found: dict[Kind, Intent] = {}
     for incident in (*doubles, last):
         found |= _lasting(incident, last, now)
@@ -126,7 +131,7 @@ def inheritance(
 
 def _lasting(incident: Incident, leading: Incident, now: datetime) -> dict[Kind, Intent]:
     """Return the intents of an incident that last beyond it; the leading one has read them."""
-    ended = [record for record in leading.status.intents if record.state == "Overtaken"]
+    ended = [record for record in leading.status.policy.intents if record.state == "Overtaken"]
     given = incident.spec.intents
     return {
         kind: given[kind]
@@ -155,7 +160,7 @@ def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
     # user goes on to wait.
     return (
         "a user had to confirm its repair before"
-        if incident.status.untaint == "OnConfirmation"
+        if incident.status.recovery.untaint == "OnConfirmation"
         else ""
     )
 
@@ -164,8 +169,8 @@ def _ends_signals(incident: Incident, boot_id: str | None) -> bool:
     """Whether its confirmation may be all that says of reported signals that they are over."""
     # A report keeps its XIDs until the next boot. Under a driver before R565 nothing else may end
     # them: without this record they would taint the GPU again.
-    stated = {(record.kind, record.state) for record in incident.status.intents}
-    this_boot = boot_id in (None, incident.status.opened_boot_id)
+    stated = {(record.kind, record.state) for record in incident.status.policy.intents}
+    this_boot = boot_id in (None, incident.status.stay.boot_id)
     return ("RepairConfirmed", "InForce") in stated and this_boot
 
 
@@ -179,9 +184,9 @@ def incidents_to_prune(
     whose repair a user confirmed. `boot_id` is that of the node, None while it is unknown.
     """
     closed = [
-        (candidate.status.closed_at, candidate)
+        (candidate.status.history.closed_at, candidate)
         for candidate in incidents
-        if candidate.status.closed_at is not None
+        if candidate.status.history.closed_at is not None
     ]
     newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
     kept: Counter[str] = Counter()
@@ -189,7 +194,7 @@ def incidents_to_prune(
     for closed_at, incident in newest:
         kept.update((incident.spec.uuid, incident.node))
         many = kept[incident.spec.uuid] > KEPT_PER_GPU or kept[incident.node] > KEPT_PER_NODE
-        row = policy.row(class_of(incident.status.fault))
+        row = policy.row(class_of(incident.status.fault.fault_class))
         lifetime = max(row.repeat.within, KEPT_FOR) + row.probation
         old = now - closed_at > lifetime
         needed = _lasting(incident, incident, now) or _ends_signals(incident, boot_id)

@@ -26,19 +26,16 @@ from remediator.diagnose.fault import (
     worst,
 )
 from remediator.diagnose.scope import in_words, parts_of
-from remediator.model.incident import (
+from remediator.model.incident import Incident, IncidentSpec, incident_name, number_of
+from remediator.model.incident_caps import cut_to_limits
+from remediator.model.incident_status import (
     SCHEMA_VERSION,
-    Incident,
-    IncidentSpec,
     IncidentStatus,
-    ScopeRecord,
     SeenSignal,
     Target,
     TimelineEntry,
-    incident_name,
-    number_of,
+    with_changes,
 )
-from remediator.model.incident_caps import cut_to_limits
 from remediator.model.taint_rule import Rule
 from remediator.plan import history, recovery, signals
 from remediator.plan.board import Board
@@ -155,7 +152,9 @@ def unhandled_faults(board: Board, policy: Policy, now: datetime) -> tuple[Fault
         return ()
     opened = open_incidents(board)
     begun_at = opened[0].metadata.creation_timestamp if opened else None
-    ends = [incident.status.handled_through for incident in board.incidents if not incident.open]
+    ends = [
+        incident.status.history.handled_through for incident in board.incidents if not incident.open
+    ]
     handled = max((end for end in ends if end is not None), default=None)
     return tuple(
         fault
@@ -209,7 +208,7 @@ def _may_have_stood(fault: Fault, current: Incident, kept: tuple[Rule, ...]) -> 
     One that is over and worse than anything here was over when it was first seen: it
     opens no incident, so it widens none either, and siblings of a sick slice stay free.
     """
-    known = (current.status.fault, *(rule.fault for rule in kept))
+    known = (current.status.fault.fault_class, *(rule.fault for rule in kept))
     listed = severity(fault.fault_class) <= max(map(severity, known))
     return fault.ended is None or fault.fault_class == "contained" or listed
 
@@ -220,7 +219,7 @@ def without_forged(faults: list[Fault], current: Incident) -> list[Fault]:
     A forged line must not worsen the class of a real incident, nor begin its soak anew.
     """
     proven = [fault for fault in faults if not fault.forgeable]
-    sources = set(current.status.sources) - {"Syslog"}
+    sources = set(current.status.fault.sources) - {"Syslog"}
     return proven if proven or sources else faults
 
 
@@ -239,14 +238,16 @@ def _from_rules(
 ) -> Incident:
     """Return an incident without a status, filled from the rules that stand."""
     leading = max(standing, key=lambda rule: severity(rule.fault), default=None)
-    status = msgspec.structs.replace(
+    status = with_changes(
         current.status,
         schema_version=SCHEMA_VERSION,
-        node=board.node,
-        fault=leading.fault if leading else SEVERITY[0],
-        cause=leading.cause if leading else "",
-        evidence=why,
-        scope=ScopeRecord("", tuple(sorted(_target(rule) for rule in standing))),
+        stay={"node": board.node},
+        fault={
+            "fault_class": leading.fault if leading else SEVERITY[0],
+            "cause": leading.cause if leading else "",
+            "evidence": why,
+        },
+        scope={"summary": "", "devices": tuple(sorted(_target(rule) for rule in standing))},
     )
     return msgspec.structs.replace(current, status=status)
 
@@ -272,10 +273,13 @@ def fill_from_rules(
     }
     keys = {(record.code, record.gi, record.ci, record.start) for record in fresh}
     known: tuple[SeenSignal, ...] = signals.with_reported(board, None) or ()
-    status = msgspec.structs.replace(
+    others = tuple(signal for signal in known if signal.key not in keys)
+    status = with_changes(
         found.status,
-        seen_through=max(old, default=None),
-        seen_signals=tuple(signal for signal in known if signal.key not in keys) if old else None,
+        fault={
+            "seen_through": max(old, default=None),
+            "seen_signals": others if old else None,
+        },
     )
     return msgspec.structs.replace(found, status=status)
 
@@ -286,23 +290,22 @@ def _close_empty(board: Board, blank: Incident, now: datetime) -> IncidentStatus
     It was closed before: it still counts, and it is no duplicate.
     """
     status = fill_from_rules(board, blank, (), now).status
-    return msgspec.structs.replace(
-        status, phase="Closed", phase_since=now, message=NOTHING_LEFT, closed_at=now
+    return with_changes(
+        status, phase="Closed", phase_since=now, message=NOTHING_LEFT, history={"closed_at": now}
     )
 
 
 def _close_duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentStatus:
     """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
     why = f"{leading.name} is the older incident of this GPU and continues"
-    closed = msgspec.structs.replace(
+    closed = with_changes(
         incident.status,
         phase="Closed",
         phase_since=now,
         message=why,
         conditions=(),
-        rules=(),
-        closed_at=now,
-        duplicate_of=leading.name,
+        scope={"rules": ()},
+        history={"closed_at": now, "duplicate_of": leading.name},
         timeline=(*incident.status.timeline, TimelineEntry(now, "Closed", why)),
     )
     return cut_to_limits(closed)
@@ -346,15 +349,17 @@ def with_findings(
         # Another machine, with neighbours and boots of its own. That its faults of before are over
         # is shown by the date of the epoch there.
         here = stay_of(board)
-        status = msgspec.structs.replace(
+        status = with_changes(
             status,
-            node=board.node,
-            opened_node_uid=here.node_uid,
-            opened_boot_id=here.boot_id,
-            opened_epoch=here.epoch,
-            siblings=None,
-            # What it has copied from the other node is not moved by this one's clock.
-            clock_set_back_ms=None,
+            stay={
+                "node": board.node,
+                "node_uid": here.node_uid,
+                "boot_id": here.boot_id,
+                "epoch": here.epoch,
+                "siblings": None,
+                # What it has copied from the other node is not moved by this one's clock.
+                "clock_set_back_ms": None,
+            },
         )
     if demands:
         status = _findings(
@@ -371,19 +376,24 @@ def _findings(
     now: datetime,
 ) -> IncidentStatus:
     faults = tuple(demand.fault for demand in demands)
-    fault_class = worst((class_of(current.status.fault), *(fault.fault_class for fault in faults)))
+    fault_class = worst(
+        (class_of(current.status.fault.fault_class), *(fault.fault_class for fault in faults))
+    )
     targets = {target for demand in demands for target in demand.targets}
     targets |= {_target(rule) for rule in kept}
     # What was in scope stays so while it is not published, or not under its UUID.
     known = {device.device for device in board.inventory if device.uuid is not None}
     targets |= {target for target in current.status.scope.devices if target.name not in known}
     found = tuple(sorted(targets))
-    sources = {*current.status.sources, *(source for fault in faults for source in fault.sources)}
+    sources = {
+        *current.status.fault.sources,
+        *(source for fault in faults for source in fault.sources),
+    }
     mine = parts_of(board.gpu, board.inventory) if board.gpu else []
     # XIDs that are no longer reported: each is recorded once, one line for each code, and stays
     # true. `recovery` needs to see the end of those, too.
     xids = {str(fault.xid) for fault in faults} | {""}
-    earlier = (line for line in current.status.evidence if xid_in(line) not in xids)
+    earlier = (line for line in current.status.fault.evidence if xid_in(line) not in xids)
     seen = (
         *_lines_beginning(current, history.LOST),
         *_relapse(board, current, now),
@@ -391,13 +401,15 @@ def _findings(
         *earlier,
         *board.remarks,
     )
-    return msgspec.structs.replace(
+    return with_changes(
         current.status,
-        fault=fault_class,
-        cause=_cause(current.status, faults, fault_class),
-        evidence=tuple(dict.fromkeys(seen)),
-        sources=tuple(sorted(sources)),
-        scope=ScopeRecord(in_words(found, mine), found) if board.gpu else current.status.scope,
+        fault={
+            "fault_class": fault_class,
+            "cause": _cause(current.status, faults, fault_class),
+            "evidence": tuple(dict.fromkeys(seen)),
+            "sources": tuple(sorted(sources)),
+        },
+        scope={"summary": in_words(found, mine), "devices": found} if board.gpu else {},
     )
 
 
@@ -411,12 +423,12 @@ def _relapse(board: Board, current: Incident, now: datetime) -> tuple[str, ...]:
 
 def _lines_beginning(current: Incident, begin: str) -> tuple[str, ...]:
     """Return the lines of an incident that begin so."""
-    return tuple(line for line in current.status.evidence if line.startswith(begin))
+    return tuple(line for line in current.status.fault.evidence if line.startswith(begin))
 
 
 def _cause(status: IncidentStatus, faults: tuple[Fault, ...], fault_class: FaultClass) -> str:
     """Return the signal that names the incident; once chosen it stays while its class leads."""
     leading = {fault.cause: fault for fault in faults if fault.fault_class == fault_class}
-    if not leading or (status.fault == fault_class and status.cause in leading):
-        return status.cause
+    if not leading or (status.fault.fault_class == fault_class and status.fault.cause in leading):
+        return status.fault.cause
     return min(leading.values(), key=weight).cause

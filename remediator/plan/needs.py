@@ -21,7 +21,8 @@ from remediator.diagnose.fault import (
     Unknown,
     most_needed,
 )
-from remediator.model.incident import Incident, RepairRequest
+from remediator.model.incident import Incident
+from remediator.model.incident_status import RepairRequest
 from remediator.plan.board import Board
 from remediator.plan.clocks import (
     Stay,
@@ -58,7 +59,7 @@ def needs(
     board: Board, incident: Incident, demands: tuple[Demand, ...], policy: Policy, now: datetime
 ) -> Repair:
     """Return what would repair a GPU: as it was while nothing is known, nothing once healthy."""
-    row = policy.row(class_of(incident.status.fault), board.place)
+    row = policy.row(class_of(incident.status.fault.fault_class), board.place)
     status = incident.status
     gone = not_brought_back(board, status, now)
     # What was requested already stays requested while two policies disagree, and by when, too.
@@ -69,9 +70,9 @@ def needs(
         case Healthy():
             return Repair()
         case Unknown():
-            before = need_of(status.needs)
-            if before == "human" and status.repair_request:  # of a board that was away
-                before = need_of(status.repair_request.need)
+            before = need_of(status.repair.needs)
+            if before == "human" and status.repair.request:  # of a board that was away
+                before = need_of(status.repair.request.need)
             # No act on the node helps a board that is not in this machine any more.
             away = in_another_machine(board, status) or is_replaced(board, status)
             if away and before in NODE_LEVEL:
@@ -210,7 +211,7 @@ def repair_request(
     A hold before the first call ends both; without `calling` neither begins. Nor does it while our
     clock is not trusted: once the clock is right, the deadline would be over at once.
     """
-    stored = planned.incident.status.repair_request if planned.incident else None
+    stored = planned.incident.status.repair.request if planned.incident else None
     if planned.demanded.repair.away:
         return stored
     here = stay_of_machine(board)
@@ -251,7 +252,7 @@ def enforced_incidents(
             intent.kind == "Ignore" and intent.state == "InForce"
             for intent in planned.record.intents
         )
-        if incident.status.mode == MODES["enforce"] and not ends and not ignored:
+        if incident.status.policy.mode == MODES["enforce"] and not ends and not ignored:
             yield board, planned, incident
 
 
@@ -270,7 +271,7 @@ def _of_gpu(board: Board, planned: Planned, incident: Incident) -> Due | None:
     need, stands = repair.calls, isinstance(board.verdict, Sick) or repair.calls in NODE_LEVEL
     if not stands:
         need = most_needed(
-            kind for kind in NEEDS if kind in {repair.needs, need_of(incident.status.needs)}
+            kind for kind in NEEDS if kind in {repair.needs, need_of(incident.status.repair.needs)}
         )
     if need not in NODE_LEVEL:
         return None

@@ -208,7 +208,7 @@ def _is_undecided(board: Board, planned: Planned) -> bool:
     are served now, it is not known which pods leave under them.
     """
     opened = [incident for incident in board.incidents if incident.open]
-    lost = any(incident.blank or not incident.status.mode for incident in opened)
+    lost = any(incident.blank or not incident.status.policy.mode for incident in opened)
     mine = planned.incident
     new = mine is not None and mine.name not in [incident.name for incident in opened]
     return lost or new or planned.demanded.undecided is not None or bool(unseen_rules(board))
@@ -276,7 +276,7 @@ def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due,
 def _call(due: tuple[Due, ...], pods: str) -> _Answer:
     reason = NODE_REPAIRS[most_needed(due_gpu.need for due_gpu in due)]
     due = tuple(sorted(due, key=lambda due_gpu: due_gpu.board.uuid))
-    causes = tuple(due_gpu.incident.status.cause for due_gpu in due)
+    causes = tuple(due_gpu.incident.status.fault.cause for due_gpu in due)
     message = _cut_message(f"{_needs(due)}; {pods}")
     return _Answer(needed=True, reason=reason, message=message, causes=causes)
 
@@ -339,7 +339,8 @@ _GOOD: Mapping[Literal["True", "False"], Literal["True", "False"]] = {
 
 def _needs(due: tuple[Due, ...]) -> str:
     named = (
-        f"{due_gpu.board.uuid} ({due_gpu.incident.status.cause}, incident {due_gpu.incident.name})"
+        f"{due_gpu.board.uuid} ({due_gpu.incident.status.fault.cause}, "
+        f"incident {due_gpu.incident.name})"
         for due_gpu in due
     )
     names = some(named, NAMED_LIMIT)

@@ -12,8 +12,9 @@ from datetime import datetime
 import msgspec
 
 from remediator.diagnose.fault import Healthy, Sick, Unknown, attempt, or_unknown
-from remediator.model.incident import GPU_UUID, STATE_UNKNOWN, IncidentStatus
+from remediator.model.incident import GPU_UUID
 from remediator.model.incident_caps import cut_to_limits
+from remediator.model.incident_status import STATE_UNKNOWN, IncidentStatus, with_changes
 from remediator.plan import events, history, incidents, node_condition, recovery, status
 from remediator.plan.board import Board
 from remediator.plan.boards import bind_boards
@@ -241,11 +242,11 @@ def _status(board: Board, planned: Planned, inputs: Inputs) -> IncidentStatus | 
         calling=inputs.options.enabled,
         called=inputs.view.repair_called,
     )
-    mode = policy.row(class_of(before.fault), board.place).mode
+    mode = policy.row(class_of(before.fault.fault_class), board.place).mode
     if planned.demanded.repair.stays:  # so does the mode, until the policies agree
         mode = "enforce"
     new = status.status(board, planned, mode, now)
-    return msgspec.structs.replace(new, repair_request=request)
+    return with_changes(new, repair={"request": request})
 
 
 @or_unknown
@@ -268,11 +269,10 @@ def _as_before(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
     message = known.message if known and kernel(known.message) == kernel(why) else why
     unknown = condition(STATE_UNKNOWN, "ReportUnusable", message, known, now)
     others = (stored for stored in old.conditions if stored.type != STATE_UNKNOWN)
-    new = msgspec.structs.replace(
+    new = with_changes(
         old,
         message=message,
-        healthy_since=None,
-        soak_confirmed_time=None,
+        recovery={"healthy_since": None, "confirmed_at": None},
         conditions=(*others, unknown),
     )
     return cut_to_limits(new)
@@ -292,7 +292,8 @@ def counts(view: NodeView, pairs: Sequence[tuple[Board, Planned]]) -> str:
 def sentence(view: NodeView, pairs: Sequence[tuple[Board, Planned]], steps: list[Step]) -> str:
     """Return what is known of a node's GPUs, what is done now and what is deferred."""
     gpu_texts = [
-        f"{board.uuid} {incident.status.cause} ({incident.status.scope.summary}): {planned.message}"
+        f"{board.uuid} {incident.status.fault.cause} ({incident.status.scope.summary}): "
+        f"{planned.message}"
         for board, planned in pairs
         if (incident := planned.incident) is not None
     ]

@@ -23,8 +23,9 @@ from exporter.model.device import GPU_DRIVER, Device
 from remediator.diagnose.fault import Unknown
 from remediator.model import intent
 from remediator.model.claim import ADMIN, Claim
-from remediator.model.incident import Incident, IncidentStatus
+from remediator.model.incident import Incident
 from remediator.model.incident_caps import cut
+from remediator.model.incident_status import IncidentStatus
 from remediator.model.pod import PodFacts
 from remediator.plan import overrides
 from remediator.plan.board import Board
@@ -188,7 +189,7 @@ def _promise_of_within(
 
     From the taint on: pods that come later could see it.
     """
-    since = incident.status.eviction_start_time if planned.demanded.undecided else planned.since
+    since = incident.status.eviction.started_at if planned.demanded.undecided else planned.since
     # Before the first request evictions are about to begin on every tainted device.
     effects = {"Evict"} if since else {"Evict", "NoSchedule"}
     devices = {str(rule.device) for rule in planned.rules if rule.effect in effects}
@@ -220,9 +221,9 @@ def _until(
         return now if planned.blocked else None
     if _begins(board, planned):
         return None
-    if notice is None or status.tainted_at is None or not notice.plan.within:
+    if notice is None or status.eviction.tainted_at is None or not notice.plan.within:
         return now
-    return status.tainted_at + notice.settle + notice.plan.within
+    return status.eviction.tainted_at + notice.settle + notice.plan.within
 
 
 def _begins(board: Board, planned: Planned) -> bool:

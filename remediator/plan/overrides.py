@@ -13,7 +13,8 @@ import msgspec
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose.fault import Record, Surroundings
 from remediator.model import intent as words
-from remediator.model.incident import Incident, TimelineEntry, with_intent
+from remediator.model.incident import Incident, with_intent
+from remediator.model.incident_status import TimelineEntry, with_changes
 from remediator.model.intent import Intent, IntentRecord, Kind, counts
 from remediator.plan import history
 from remediator.plan.board import Board
@@ -36,7 +37,7 @@ def read_intents(
     new, whatever its date. `worst` is the worst class that has evidence for a rule: a fault that
     only waits for it may pass, and what was overtaken stays so.
     """
-    before = {record.kind: record for record in incident.status.intents}
+    before = {record.kind: record for record in incident.status.policy.intents}
     wiped = bool(incident.metadata.uid) and not incident.status.timeline
     found: list[IntentRecord] = []
     for kind, intent in _merged_intents(board.incidents, incident, now).items():
@@ -51,7 +52,7 @@ def read_intents(
         later = signal is not None and is_later(signal, through, board.reported_at)
         # With its status an incident has lost which signals a confirmation was given for.
         # One that is read together with a new signal may have been given before that.
-        unread = wiped or (news and incident.status.seen_through is not None)
+        unread = wiped or (news and incident.status.fault.seen_through is not None)
         unread = unread or _is_undated(incident, kind, recorded, intent)
         later |= unread if known is None else news
         seen_fault = known.seen_fault if known else ""
@@ -96,7 +97,7 @@ def _class_seen(board: Board, incident: Incident, kind: Kind, intent: Intent) ->
     seen = [
         _class_in(other, kind, intent)
         for other in stored.values()
-        if other.open or name in (other.name, other.status.duplicate_of)
+        if other.open or name in (other.name, other.status.history.duplicate_of)
     ]
     known = [found for found in seen if found]
     return max(known, key=severity) if known else _class_found(incident)
@@ -104,7 +105,7 @@ def _class_seen(board: Board, incident: Incident, kind: Kind, intent: Intent) ->
 
 def _class_in(incident: Incident, kind: Kind, intent: Intent) -> str:
     """Return the class for which an incident has an intent, "" where it has none like it."""
-    records = (record for record in incident.status.intents if record.kind == kind)
+    records = (record for record in incident.status.policy.intents if record.kind == kind)
     recorded = next((record for record in records if record.concerns(intent)), None)
     if recorded is None and incident.spec.intents.get(kind) != intent:
         return ""
@@ -113,7 +114,7 @@ def _class_in(incident: Incident, kind: Kind, intent: Intent) -> str:
 
 def _class_found(incident: Incident) -> str:
     """Return the class of an incident; one that nothing was found for has none yet."""
-    return incident.status.fault if incident.status.cause else ""
+    return incident.status.fault.fault_class if incident.status.fault.cause else ""
 
 
 def with_confirmed(
@@ -130,9 +131,9 @@ def with_confirmed(
     What else it says of the GPU it says while the incident goes on.
     """
     found = [
-        (incident.status.seen_signals, *confirmation)
+        (incident.status.fault.seen_signals, *confirmation)
         for incident in incidents
-        if boot_id and incident.status.opened_boot_id == boot_id
+        if boot_id and incident.status.stay.boot_id == boot_id
         if (confirmation := _confirmation(gpu, incidents, incident, now)) is not None
     ]
 
@@ -160,7 +161,9 @@ def _confirmation(
 
     None where that does not count. A duplicate's counts for the incident that it doubles.
     """
-    records = (record for record in incident.status.intents if record.kind == "RepairConfirmed")
+    records = (
+        record for record in incident.status.policy.intents if record.kind == "RepairConfirmed"
+    )
     known = next(records, None)
     if incident.open:
         intent = _merged_intents(incidents, incident, now).get("RepairConfirmed")
@@ -175,7 +178,7 @@ def _confirmation(
         counted = known.state != "Overtaken"
     else:
         counted = known is not None and known.state == "InForce"
-        counted = counted and not incident.status.duplicate_of
+        counted = counted and not incident.status.history.duplicate_of
     return (known.seen_time, known.seen_through_time) if known and counted else None
 
 
@@ -201,7 +204,7 @@ def _merged_intents(
         for other in incidents
         if other.name != incident.name
         and not other.blank  # it may have been closed long ago
-        and (other.open or other.status.duplicate_of == incident.name)
+        and (other.open or other.status.history.duplicate_of == incident.name)
     ]
     doubles.sort(key=lambda other: other.name, reverse=True)
     merged: dict[Kind, Intent] = {}
@@ -240,16 +243,16 @@ def with_read(incident: Incident, read: tuple[IntentRecord, ...], now: datetime)
     its user had seen it. An incident that is being opened has no timeline yet (`phase`).
     """
     status = incident.status
-    texts = [in_words(record) for record in changes(status.intents, read)]
+    texts = [in_words(record) for record in changes(status.policy.intents, read)]
     kinds = {record.kind for record in read}
     texts += [
         f"a user removed: {words.in_words(record.kind, record)}"
-        for record in status.intents
+        for record in status.policy.intents
         # One that had ended already was reported when it did.
         if record.state == "InForce" and record.kind not in kinds
     ]
     lines = (TimelineEntry(now, status.phase, text) for text in texts if status.timeline)
-    status = msgspec.structs.replace(status, intents=read, timeline=(*status.timeline, *lines))
+    status = with_changes(status, policy={"intents": read}, timeline=(*status.timeline, *lines))
     return msgspec.structs.replace(incident, status=status)
 
 

@@ -10,12 +10,7 @@ from datetime import datetime
 import msgspec
 
 from remediator.diagnose.fault import Healthy, Unknown
-from remediator.model.incident import (
-    TIMELINE_LIMIT,
-    IncidentStatus,
-    Phase,
-    TimelineEntry,
-)
+from remediator.model.incident_status import TIMELINE_LIMIT, IncidentStatus, Phase, TimelineEntry
 from remediator.model.taint_rule import EFFECTS, EVICTING
 from remediator.plan import overrides
 from remediator.plan.board import Board
@@ -42,7 +37,7 @@ def timeline(
 
 def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iterator[str]:
     opening = not old.timeline
-    if opening or (new.phase, new.mode) != (old.phase, old.mode):
+    if opening or (new.phase, new.policy.mode) != (old.phase, old.policy.mode):
         # What is deferred has a line of its own, below.
         decided, done = planned.course.reason, _what_was_done(old, new)
         seen = _what_was_seen(planned, opening=opening)
@@ -56,10 +51,11 @@ def _changes(old: IncidentStatus, new: IncidentStatus, planned: Planned) -> Iter
     if deferred and kernel(deferred) != kernel(held):
         seen = _what_was_seen(planned, opening=False)
         yield f"seen: {seen}; decided: {deferred}; {_row(planned)}"
-    if new.recurrence > 1 and new.recurrence != old.recurrence:
-        yield f"seen: {ordinal(new.recurrence)} incident of the GPU that counts; {_row(planned)}"
+    if new.history.recurrence > 1 and new.history.recurrence != old.history.recurrence:
+        count = ordinal(new.history.recurrence)
+        yield f"seen: {count} incident of the GPU that counts; {_row(planned)}"
     # Those that are read later have their lines already.
-    for record in new.intents if opening else ():
+    for record in new.policy.intents if opening else ():
         yield overrides.in_words(record)
 
 
@@ -72,7 +68,11 @@ def _what_was_seen(planned: Planned, *, opening: bool) -> str:
     if planned.incident is None:
         return "nothing"
     found = planned.incident.status
-    return "; ".join(found.evidence) if opening and found.evidence else found.cause or "nothing"
+    return (
+        "; ".join(found.fault.evidence)
+        if opening and found.fault.evidence
+        else found.fault.cause or "nothing"
+    )
 
 
 def _row(planned: Planned) -> str:
@@ -81,9 +81,9 @@ def _row(planned: Planned) -> str:
 
 def _what_was_done(old: IncidentStatus, new: IncidentStatus) -> str:
     """Return which rules are new, changed or gone, and which pods."""
-    before = {rule.uid: rule.effect for rule in old.rules}
-    after = {rule.uid for rule in new.rules}
-    changed = [rule.effect for rule in new.rules if before.get(rule.uid) != rule.effect]
+    before = {rule.uid: rule.effect for rule in old.scope.rules}
+    after = {rule.uid for rule in new.scope.rules}
+    changed = [rule.effect for rule in new.scope.rules if before.get(rule.uid) != rule.effect]
     parts = [
         f"{effect} on {number} device{'s' if number > 1 else ''}"
         for effect in EFFECTS
@@ -93,7 +93,7 @@ def _what_was_done(old: IncidentStatus, new: IncidentStatus) -> str:
         parts.append(f"{len(uids)} rule{'s' if len(uids) > 1 else ''} deleted")
     # Pods are named once the devices are empty.
     if new.phase == "Drained" and old.phase != "Drained":
-        pods = sorted({f"{pod.namespace}/{pod.pod}" for pod in new.evicted})
+        pods = sorted({f"{pod.namespace}/{pod.pod}" for pod in new.eviction.evicted})
         parts += [f"pods gone: {some(pods, NAMED)}"] if pods else []
     return ", ".join(parts) or "nothing"
 
@@ -223,7 +223,7 @@ def _facts(board: Board, planned: Planned, old: IncidentStatus, done: Progress) 
     unprovable = planned.record.unprovable and done.tainted and not healthy
     moving = bool(planned.granted.emptying)
     # Pods that nothing evicts are in no repair's way: under NoSchedule they may run through it.
-    emptied = old.drained_at is not None or not (moving or planned.course.pending)
+    emptied = old.eviction.drained_at is not None or not (moving or planned.course.pending)
     return Facts(
         ruled=bool(board.rules.stored),
         ended=planned.course.kind == "ends",

@@ -25,7 +25,8 @@ from remediator.model.claim import (
     pods_reserved_for,
     tolerations_in_words,
 )
-from remediator.model.incident import AffectedPod, Incident, IncidentStatus
+from remediator.model.incident import Incident
+from remediator.model.incident_status import AffectedPod, IncidentStatus
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
@@ -153,7 +154,12 @@ def empty_since(
     status = incident.status
     if board.trust.refusal("disrupt"):
         # Whether pods hold the devices is unknown now. Devices that were found empty twice stay so.
-        return run("empty", status.empty_since if status.drained_at else None, now, fact=None)
+        return run(
+            "empty",
+            status.eviction.empty_since if status.eviction.drained_at else None,
+            now,
+            fact=None,
+        )
     watched = {str(device) for device in granted.emptying}
     # Under NoSchedule alone no device is emptied, and Drained then means that the whole scope is
     # unused.
@@ -162,12 +168,14 @@ def empty_since(
     used = any(pod.device in watched and pod.via != ADMIN for pod in board.users.holders)
     # None is not False: pods that could not be listed are not gone.
     empty = not used and _pods_left(board, incident) is False
-    return run("empty", status.empty_since, now, fact=empty)
+    return run("empty", status.eviction.empty_since, now, fact=empty)
 
 
 def seen_twice(status: IncidentStatus, now: datetime) -> bool:
     """Whether the devices were empty already when they were last looked at, long enough ago."""
-    return status.empty_since is not None and now - status.empty_since >= SEEN_APART
+    return (
+        status.eviction.empty_since is not None and now - status.eviction.empty_since >= SEEN_APART
+    )
 
 
 def look_again(board: Board, incident: Incident, now: datetime) -> datetime | None:
@@ -175,8 +183,8 @@ def look_again(board: Board, incident: Incident, now: datetime) -> datetime | No
 
     The release of a claim is watched; until then there is nothing to look for.
     """
-    since, status = incident.status.evicting_at, incident.status
-    if since is None or status.drained_at or status.empty_since:
+    since, status = incident.status.eviction.evicting_at, incident.status
+    if since is None or status.eviction.drained_at or status.eviction.empty_since:
         return None
     names = {str(target.name) for target in incident.status.scope.devices}
     if any(pod.device in names and pod.via != ADMIN for pod in board.users.holders):
@@ -190,7 +198,7 @@ def _pods_left(board: Board, incident: Incident) -> bool | None:
     One that is found now counts as it will once recorded: it may hold a name without eviction.
     """
     status = incident.status
-    named = (*status.affected, *status.evicted, *affected_in_scope(board, incident))
+    named = (*status.scope.affected, *status.eviction.evicted, *affected_in_scope(board, incident))
     # A gang peer holds nothing here, and admin access uses nothing.
     held = {
         affected.uid for affected in named if affected.pod and affected.via not in (GANG, ADMIN)

@@ -14,7 +14,8 @@ from exporter.model.node_health import GpuHealth
 from remediator.diagnose import links, readings
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown
 from remediator.diagnose.suspicion import CODES
-from remediator.model.incident import Incident, IncidentStatus
+from remediator.model.incident import Incident
+from remediator.model.incident_status import IncidentStatus
 from remediator.model.intent import Intent
 from remediator.plan.board import Board
 from remediator.plan.clocks import errors_rose, is_confirmed, stay_at_signal, stay_of
@@ -42,7 +43,9 @@ def without_pending(board: Board, policy: Policy) -> Board:
     """
     places = [board.place.within(*pool) for pool in board.place.pools] or [board.place]
     observed = all(policy.row("pending", place).ceiling == "observe" for place in places)
-    open_classes = {incident.status.fault for incident in board.incidents if incident.open}
+    open_classes = {
+        incident.status.fault.fault_class for incident in board.incidents if incident.open
+    }
     if not observed or open_classes != {"contained"}:
         return board
     if not isinstance(board.verdict, Sick) or board.verdict.but_pending is None:
@@ -61,8 +64,11 @@ def why_unknown(board: Board, incident: Incident, confirmed: Intent | None = Non
         return board.verdict.why
     if not isinstance(board.verdict, Healthy) or board.gpu is None or confirmed:
         return ""
-    if incident.status.fault == "memory":
-        if incident.status.cause == "sram-threshold" and board.gpu.memory.sram_threshold is None:
+    if incident.status.fault.fault_class == "memory":
+        if (
+            incident.status.fault.cause == "sram-threshold"
+            and board.gpu.memory.sram_threshold is None
+        ):
             return "whether the SRAM threshold is exceeded could not be read"
         # NVML does not support this read while a GPU has MIG instances: that no failure is seen
         # proves nothing there.
@@ -72,21 +78,22 @@ def why_unknown(board: Board, incident: Incident, confirmed: Intent | None = Non
 
 def _unseen_end(board: Board, gpu: GpuHealth, incident: Incident) -> str:
     """Return which end has not been seen, "" when nothing is missing."""
-    unread = links.unread(gpu, incident.status.cause)
+    unread = links.unread(gpu, incident.status.fault.cause)
 
     # Drivers before R565 have no recovery action: only a new boot or epoch proves that an XID is
     # over.
     needs_epoch = (
         gpu.recovery_action.supported is False
-        and incident.status.fault not in _OVER_AT_ONCE
+        and incident.status.fault.fault_class not in _OVER_AT_ONCE
         and (
-            incident.status.cause.startswith(_SIGNALS)
+            incident.status.fault.cause.startswith(_SIGNALS)
             # A contained or suspicious XID has no end that can be seen.
-            or any(xid_in(line) not in _WITHOUT_END for line in incident.status.evidence)
+            or any(xid_in(line) not in _WITHOUT_END for line in incident.status.fault.evidence)
         )
     )
     if needs_epoch and not _new_epoch(board, gpu, incident.status):
-        return f"no new epoch since {incident.status.cause}, and the driver has no recovery action"
+        cause = incident.status.fault.cause
+        return f"no new epoch since {cause}, and the driver has no recovery action"
     return unread
 
 
@@ -109,7 +116,9 @@ def end_unreported(
         case _:
             why = readings.no_action_read(gpu, board.reported_at)
             return (
-                f"{why}, so no source reports that {incident.status.cause} is over" if why else ""
+                f"{why}, so no source reports that {incident.status.fault.cause} is over"
+                if why
+                else ""
             )
 
 
@@ -136,7 +145,7 @@ def _repaired_until(board: Board, status: IncidentStatus) -> datetime | None:
     """Return until when a GPU may be repaired, None where none is tainted or it does not answer."""
     tainted = any(rule.effect != "None" for rule in board.rules.stored)
     present = board.gpu is not None and board.gpu.presence == "Present"
-    since = status.tainted_at if tainted and present else None
+    since = status.eviction.tainted_at if tainted and present else None
     return since + REPAIR_TAKES if since else None
 
 
@@ -155,7 +164,7 @@ def _new_epoch(board: Board, gpu: GpuHealth, status: IncidentStatus) -> bool:
         return True
     # An agent that has lost its state counts epochs from the start again: then the date of the
     # epoch proves the reset.
-    begun, signal = gpu.epoch_started, status.seen_through
+    begun, signal = gpu.epoch_started, status.fault.seen_through
     return begun is not None and signal is not None and begun > signal
 
 
@@ -166,7 +175,7 @@ def verified_at(board: Board, incident: Incident, policy: Policy, now: datetime)
     node counts too, unless the node's clock is ahead of ours. Memory errors that
     rose since then are a gap, and so is a time in which our clock was not trusted.
     """
-    recorded = incident.status.healthy_since
+    recorded = incident.status.recovery.healthy_since
     if (
         not isinstance(board.verdict, Healthy)
         or recorded is None
@@ -175,7 +184,7 @@ def verified_at(board: Board, incident: Incident, policy: Policy, now: datetime)
         return None
     if errors_rose(board, incident.status):
         return None
-    soak = policy.row(class_of(incident.status.fault), board.place).soak
+    soak = policy.row(class_of(incident.status.fault.fault_class), board.place).soak
     claimed = board.verdict.since
     return (max(recorded, claimed) if claimed <= now else recorded) + soak
 
@@ -190,8 +199,8 @@ def missing_proof(board: Board, incident: Incident, *, waits_for_user: bool = Fa
     until then, whatever else changes on its node. An agent without hashes proves nothing: a user
     confirms the repair, or the agent is upgraded.
     """
-    begun = incident.status.healthy_since
-    stored = incident.status.soak_confirmed_time
+    begun = incident.status.recovery.healthy_since
+    stored = incident.status.recovery.confirmed_at
     proven = begun is not None and (stored is not None or is_confirmed(board, begun))
     if proven and (waits_for_user or not board.machine.agent.overtaken):
         return ""
@@ -207,7 +216,7 @@ def unseen_rules(board: Board) -> str:
     made are stored, and taint a recovered GPU again as soon as they are served.
     """
     stood = board.rules.unseen or any(
-        incident.open and incident.status.rules for incident in board.incidents
+        incident.open and incident.status.scope.rules for incident in board.incidents
     )
     return "" if board.rules.served or not stood else NOT_SERVED
 
@@ -219,7 +228,7 @@ def proof(board: Board) -> str:
 
 def gone_until(board: Board, incident: Incident) -> datetime | None:
     """Return when a node that is gone will have been gone for long enough."""
-    since = incident.status.node_gone_since
+    since = incident.status.stay.node_gone_since
     return since + NODE_GONE_FOR if since and board.machine.gone else None
 
 
@@ -246,10 +255,19 @@ def other_board(board: Board, status: IncidentStatus) -> str:
     get the number of one that is still there and does not answer.
     """
     roster = board.machine.roster
-    if roster is None or status.siblings is None or not is_taken_out(board) or not roster.complete:
+    if (
+        roster is None
+        or status.stay.siblings is None
+        or not is_taken_out(board)
+        or not roster.complete
+    ):
         return ""
-    new = sorted(roster.slots.keys() - {board.uuid, *status.siblings})
-    here = (uuid for uuid in new if status.pci_bus_id and roster.slots[uuid] == status.pci_bus_id)
+    new = sorted(roster.slots.keys() - {board.uuid, *status.stay.siblings})
+    here = (
+        uuid
+        for uuid in new
+        if status.stay.pci_bus_id and roster.slots[uuid] == status.stay.pci_bus_id
+    )
     return next(here, "")
 
 
@@ -266,7 +284,7 @@ def repair_seen(board: Board, status: IncidentStatus, signal: datetime | None) -
     Compared with the boot and the epoch of the last new signal; `signal` is the youngest one, and
     one that is new now shows that nothing is repaired.
     """
-    if signal != status.seen_through:
+    if signal != status.fault.seen_through:
         return ""
     stay, before = stay_of(board), stay_at_signal(status)
     if stay.new_boot(before):

@@ -16,7 +16,8 @@ from exporter.model.node_health import MOST_SET_BACK, GpuHealth, NodeHealth
 from kubeapi.types import EARLIEST
 from remediator.diagnose.fault import Fault, Record, Unknown
 from remediator.diagnose.xid_table import RuleName, rule_of
-from remediator.model.incident import SEEN_LIMIT, Incident, SeenSignal
+from remediator.model.incident import Incident
+from remediator.model.incident_status import SEEN_LIMIT, SeenSignal, with_changes
 from remediator.model.intent import IntentRecord
 from remediator.plan.board import Board
 
@@ -30,8 +31,8 @@ def is_new(board: Board, incident: Incident, fault: Fault) -> bool:
 
     Sources date one moment differently, so an error may be dated before one that came first.
     """
-    later = is_later(fault.last_seen, incident.status.seen_through, board.reported_at)
-    return later or is_unseen(fault.record, incident.status.seen_signals)
+    later = is_later(fault.last_seen, incident.status.fault.seen_through, board.reported_at)
+    return later or is_unseen(fault.record, incident.status.fault.seen_signals)
 
 
 def is_later(signal: datetime, known: datetime | None, clock: datetime | None) -> bool:
@@ -50,7 +51,7 @@ def youngest(board: Board, incident: Incident, faults: Iterable[Fault]) -> datet
 
     A recorded signal ahead of that clock gives way to those that are still reported.
     """
-    known, clock = incident.status.seen_through, board.reported_at
+    known, clock = incident.status.fault.seen_through, board.reported_at
     dates = [fault.last_seen for fault in faults]
     ahead = known is not None and clock is not None and known > clock
     if known is not None and not (dates and ahead):
@@ -140,10 +141,11 @@ def _error_records(board: Board) -> list[Record]:
 def by_clock_of_now(incident: Incident, node: str, report: NodeHealth) -> Incident:
     """Return an incident of a node with its dates by the clock that the node has now."""
     status, now = incident.status, min(max(report.clock_set_back_ms, 0), MOST_SET_BACK)
+    noted, fault = status.stay.clock_set_back_ms, status.fault
     # Without a recorded sum it is unknown by which clock the dates were copied: they stay.
-    before = now if status.clock_set_back_ms is None else status.clock_set_back_ms
+    before = now if noted is None else noted
     back = timedelta(milliseconds=max(now - before, 0))
-    if now == status.clock_set_back_ms or incident.node != node:
+    if now == noted or incident.node != node:
         return incident
 
     def moved(moment: datetime) -> datetime:
@@ -159,12 +161,14 @@ def by_clock_of_now(incident: Incident, node: str, report: NodeHealth) -> Incide
     def with_first(seen: SeenSignal) -> SeenSignal:
         return msgspec.structs.replace(seen, first_seen_time=moved(seen.first_seen_time))
 
-    status = msgspec.structs.replace(
+    status = with_changes(
         status,
-        clock_set_back_ms=now,
-        seen_through=kept(status.seen_through),
-        handled_through=kept(status.handled_through),
-        seen_signals=status.seen_signals and tuple(map(with_first, status.seen_signals)),
-        intents=tuple(map(with_seen, status.intents)),
+        stay={"clock_set_back_ms": now},
+        fault={
+            "seen_through": kept(fault.seen_through),
+            "seen_signals": fault.seen_signals and tuple(map(with_first, fault.seen_signals)),
+        },
+        history={"handled_through": kept(status.history.handled_through)},
+        policy={"intents": tuple(map(with_seen, status.policy.intents))},
     )
     return msgspec.structs.replace(incident, status=status)

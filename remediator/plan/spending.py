@@ -29,10 +29,10 @@ from typing import Literal
 
 import msgspec
 
-from remediator.model.incident import (
+from remediator.model.incident import Incident
+from remediator.model.incident_status import (
     EVICTION_BLOCKED,
     STATE_UNKNOWN,
-    Incident,
     IncidentStatus,
     RepairRequest,
 )
@@ -285,7 +285,7 @@ class Spending:
         for rule in self._fleet.rules:
             yield rule.gpu, rule.node, (rule.uid, rule.effect)
         for incident in () if self._fleet.rules_served else self._fleet.incidents:
-            for record in incident.status.rules if incident.open else ():
+            for record in incident.status.scope.rules if incident.open else ():
                 yield incident.spec.uuid, incident.node, (record.uid, record.effect)
 
     def _gone(self) -> frozenset[str]:
@@ -300,8 +300,8 @@ class Spending:
                 for incident in self._fleet.incidents
                 if incident.open
             ]
-            away = {node for node, status in pairs if status.node_gone_since is not None}
-            there = {node for node, status in pairs if status.node_gone_since is None}
+            away = {node for node, status in pairs if status.stay.node_gone_since is not None}
+            there = {node for node, status in pairs if status.stay.node_gone_since is None}
             self._away = frozenset(away - there - {self._fleet.seen_node})
         return self._away
 
@@ -324,9 +324,9 @@ class Spending:
         """Return the DeviceClasses that open incidents remember, by GPU."""
         if self._remembered is None:
             self._remembered = {
-                incident.spec.uuid: frozenset(incident.status.device_classes)
+                incident.spec.uuid: frozenset(incident.status.policy.device_classes)
                 for incident in self._fleet.incidents
-                if incident.status.device_classes
+                if incident.status.policy.device_classes
                 and incident.open  # few have any, and this is called often
             }
         return self._remembered
@@ -366,8 +366,12 @@ def place_of(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
 def _calls_for_repair(fleet: Fleet) -> Iterable[tuple[Incident, RepairRequest]]:
     """Yield the incidents for which a repair of the node may be called for."""
     for incident in fleet.incidents:
-        request = incident.status.repair_request
-        if request is not None and incident.open and incident.status.mode == MODES["enforce"]:
+        request = incident.status.repair.request
+        if (
+            request is not None
+            and incident.open
+            and incident.status.policy.mode == MODES["enforce"]
+        ):
             yield incident, request
 
 
@@ -403,7 +407,11 @@ def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> 
         }
     found: dict[str, datetime] = {}
     for incident in fleet.incidents:
-        at = incident.status.evicting_at if action == "evict" else incident.status.tainted_at
+        at = (
+            incident.status.eviction.evicting_at
+            if action == "evict"
+            else incident.status.eviction.tainted_at
+        )
         if at is not None:
             if at > since or incident.metadata.name not in again:
                 unnoted.discard(incident.metadata.name)
@@ -423,7 +431,7 @@ def _incidents_without_date(fleet: Fleet, action: RuleAction) -> set[str]:
     return {
         incident.metadata.name
         for incident in fleet.incidents
-        if noted(incident.status) is None and incident.open
+        if noted(incident.status.eviction) is None and incident.open
     }
 
 
@@ -434,7 +442,7 @@ def emptied_rules(status: IncidentStatus, now: datetime) -> Iterator[Emptied]:
     waits for a PodDisruptionBudget waits for as long as its owner likes. Under NoExecute, rules
     where nothing that is done removes any of the pods that are left (`evictions`).
     """
-    drained = status.drained_at is not None and status.empty_since is not None
+    drained = status.eviction.drained_at is not None and status.eviction.empty_since is not None
     blocked = {
         condition.reason
         for condition in status.conditions
@@ -445,10 +453,10 @@ def emptied_rules(status: IncidentStatus, now: datetime) -> Iterator[Emptied]:
         and now - condition.last_transition_time >= UNKNOWN_FOR
         for condition in status.conditions
     )
-    waits = status.eviction_start_time is None or bool(blocked) or paused
+    waits = status.eviction.started_at is None or bool(blocked) or paused
     stay = "PodsStay" in blocked
     over = {"NoExecute", "Evict"} if drained or stay else {"Evict"} if waits else set[str]()
-    for rule in status.rules:
+    for rule in status.scope.rules:
         if rule.uid and rule.effect in over:
             yield rule.uid, rule.effect
             # A rule that was lowered since does less than the rule under which no pod is left.

@@ -15,10 +15,10 @@ import msgspec
 
 from exporter.model.device import Device
 from remediator.diagnose.fault import Need, Unknown
-from remediator.model.incident import (
+from remediator.model.incident import Incident
+from remediator.model.incident_status import (
     AffectedPod,
     DeviceRounds,
-    Incident,
     SeenSignal,
     Target,
     WouldTaint,

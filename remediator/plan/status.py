@@ -12,7 +12,8 @@ import msgspec
 
 from remediator.diagnose.fault import NEAR, Unknown
 from remediator.model.claim import GANG
-from remediator.model.incident import (
+from remediator.model.incident import Incident
+from remediator.model.incident_status import (
     EVICTION_BLOCKED,
     FOREIGN_LIMIT,
     INFORMED_LIMIT,
@@ -23,9 +24,14 @@ from remediator.model.incident import (
     STATE_UNKNOWN,
     AffectedPod,
     Condition,
-    Incident,
+    EvictionStatus,
+    HistoryStatus,
     IncidentStatus,
+    PolicyStatus,
+    RecoveryStatus,
+    RepairStatus,
     RuleRecord,
+    StayStatus,
 )
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import clocks
@@ -245,75 +251,88 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
     # one.
     closed = planned.course.is_over and not board.rules.stored
     stands = phase(board, planned, old, done)
-    spared = old.would_taint if isinstance(board.verdict, Unknown) else planned.record.would
-    signal = planned.record.seen_through or old.seen_through
-    news = planned.record.is_new or (signal is not None and signal != old.seen_through)
+    spared = old.scope.would_taint if isinstance(board.verdict, Unknown) else planned.record.would
+    signal = planned.record.seen_through or old.fault.seen_through
+    news = planned.record.is_new or (signal is not None and signal != old.fault.seen_through)
     soak = clocks.soak(board, old, now, news=news)
     stay = clocks.stay_to_record(board, old, signal=news)
     pods = _pods(board, old, affected_in_scope(board, incident))
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
         observed_generation=incident.metadata.generation,
-        node=incident.node,
-        fault=old.fault,
-        cause=old.cause,
-        evidence=old.evidence,
-        sources=old.sources,
-        scope=old.scope,
         phase=stands,
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
-        mode=MODES[mode],
         message=planned.message,
-        tainted_at=clocks.whole_taint_since(board, old, now, tainted=done.tainted),
-        evicting_at=clocks.run("evicting", old.evicting_at, now, fact=done.evicting),
-        eviction_start_time=None if closed else planned.since,
-        eviction_attempt_time=None if closed else planned.attempted,
-        device_rounds=planned.rounds,
-        drained_at=clocks.run("drained", old.drained_at, now, fact=done.drained),
-        closed_at=now if closed else None,
-        seen_through=signal,
-        handled_through=signal if closed else None,
-        seen_signals=planned.record.seen,
-        placed=planned.record.slices,
+        fault=msgspec.structs.replace(
+            old.fault,
+            seen_through=signal,
+            seen_signals=planned.record.seen,
+            slices=planned.record.slices,
+        ),
+        scope=msgspec.structs.replace(
+            old.scope,
+            rules=_records(board, old),
+            would_taint=() if closed or closes else spared,
+            affected=pods.affected[:PODS_LIMIT],
+            affected_left_out=max(len(pods.affected) - PODS_LIMIT, 0),
+            informed=board.peers[:INFORMED_LIMIT],
+            foreign=foreign_taints(board),
+        ),
+        stay=StayStatus(
+            node=incident.node,
+            node_uid=stay.node_uid,
+            boot_id=stay.boot_id,
+            epoch=stay.epoch,
+            # Another board in its slot, or none, shows what a repair has done.
+            pci_bus_id=(board.gpu.pci_bus_id if board.gpu and board.presence.reported else "")
+            or old.stay.pci_bus_id,
+            siblings=_siblings(board, old.stay),
+            node_gone_since=clocks.node_gone_since(board, old, now),
+            clock_set_back_ms=old.stay.clock_set_back_ms,
+        ),
+        eviction=EvictionStatus(
+            tainted_at=clocks.whole_taint_since(board, old, now, tainted=done.tainted),
+            evicting_at=clocks.run("evicting", old.eviction.evicting_at, now, fact=done.evicting),
+            started_at=None if closed else planned.since,
+            attempted_at=None if closed else planned.attempted,
+            rounds=planned.rounds,
+            empty_since=empty_since(board, planned.granted, incident, now),
+            drained_at=clocks.run("drained", old.eviction.drained_at, now, fact=done.drained),
+            evicted=pods.evicted[:PODS_LIMIT],
+            # Carried on, unlike the number of affected pods: those beyond the limit are stored
+            # nowhere.
+            evicted_left_out=old.eviction.evicted_left_out + max(len(pods.evicted) - PODS_LIMIT, 0),
+        ),
+        repair=RepairStatus(
+            needs=NEEDS[planned.demanded.repair.needs],
+            missing_since=clocks.missing_since(board, old, now),
+        ),
+        recovery=RecoveryStatus(
+            untaint="OnConfirmation" if planned.record.sticky else "Automatic",
+            healthy_since=soak.since,
+            confirmed_at=soak.confirmed_at,
+            soak_epoch=soak.epoch,
+            dbe_volatile=soak.dbe_volatile,
+            dbe_aggregate=soak.dbe_aggregate,
+        ),
+        policy=PolicyStatus(
+            mode=MODES[mode],
+            device_classes=tuple(sorted(board.place.device_classes)),
+            intents=planned.record.intents,
+        ),
+        history=HistoryStatus(
+            recurrence=planned.record.recurrence,
+            closed_at=now if closed else None,
+            handled_through=signal if closed else None,
+            # Only verified recovery can relapse.
+            probation_until=now + planned.record.probation if closed and closes else None,
+        ),
         conditions=conditions(board, planned, incident, now, closed=closed),
-        rules=_records(board, old),
-        hardware=old.hardware,
-        would_taint=() if closed or closes else spared,
-        informed=board.peers[:INFORMED_LIMIT],
-        foreign=foreign_taints(board),
-        needs=NEEDS[planned.demanded.repair.needs],
-        device_classes=tuple(sorted(board.place.device_classes)),
-        recurrence=planned.record.recurrence,
-        untaint="OnConfirmation" if planned.record.sticky else "Automatic",
-        affected=pods.affected[:PODS_LIMIT],
-        affected_left_out=max(len(pods.affected) - PODS_LIMIT, 0),
-        evicted=pods.evicted[:PODS_LIMIT],
-        # Carried on, unlike the number of affected pods: those beyond the limit are stored nowhere.
-        evicted_left_out=old.evicted_left_out + max(len(pods.evicted) - PODS_LIMIT, 0),
-        empty_since=empty_since(board, planned.granted, incident, now),
-        healthy_since=soak.since,
-        soak_confirmed_time=soak.confirmed_at,
-        soak_epoch=soak.epoch,
-        soak_dbe_volatile=soak.dbe_volatile,
-        soak_dbe_aggregate=soak.dbe_aggregate,
-        node_gone_since=clocks.node_gone_since(board, old, now),
-        missing_since_time=clocks.missing_since(board, old, now),
-        opened_node_uid=stay.node_uid,
-        opened_boot_id=stay.boot_id,
-        opened_epoch=stay.epoch,
-        # Another board in its slot, or none, shows what a repair has done.
-        pci_bus_id=(board.gpu.pci_bus_id if board.gpu and board.presence.reported else "")
-        or old.pci_bus_id,
-        siblings=_siblings(board, old),
-        # Only verified recovery can relapse.
-        probation_until=now + planned.record.probation if closed and closes else None,
-        intents=planned.record.intents,
-        clock_set_back_ms=old.clock_set_back_ms,
     )
     return msgspec.structs.replace(new, timeline=timeline(old, new, planned, now))
 
 
-def _siblings(board: Board, old: IncidentStatus) -> tuple[str, ...] | None:
+def _siblings(board: Board, old: StayStatus) -> tuple[str, ...] | None:
     """Return the other GPUs of the node; frozen while this one is missing, or is about to be.
 
     More than can be kept are none: a GPU that is left out would look like a new board.
@@ -336,7 +355,7 @@ def _records(board: Board, old: IncidentStatus) -> tuple[RuleRecord, ...]:
     }
     # A process that has not listed the rules yet must not overwrite what another one has recorded.
     if not board.rules.known:
-        found = {record.name: record for record in old.rules} | found
+        found = {record.name: record for record in old.scope.rules} | found
     return tuple(sorted(found.values(), key=lambda record: record.device))
 
 
@@ -351,15 +370,15 @@ class _Pods(msgspec.Struct, frozen=True):
 def _pods(board: Board, old: IncidentStatus, affected: tuple[AffectedPod, ...]) -> _Pods:
     holding = {_key(pod) for pod in board.users.holders}
     evicting = {str(rule.device) for rule in board.rules.stored if rule.effect in EVICTING}
-    known = {_key(pod) for pod in old.evicted}
+    known = {_key(pod) for pod in old.eviction.evicted}
     gone = [
         pod
-        for pod in old.affected
+        for pod in old.scope.affected
         # A gang peer holds none of the devices, so none has been taken from it.
         if pod.pod and pod.via != GANG and pod.device in evicting and _key(pod) not in holding
     ]
     new = (pod for pod in gone if _key(pod) not in known)
-    return _Pods(affected, tuple(sorted({*old.evicted, *new})))
+    return _Pods(affected, tuple(sorted({*old.eviction.evicted, *new})))
 
 
 def _key(pod: AffectedPod) -> tuple[str, str, str, str, str]:

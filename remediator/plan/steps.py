@@ -18,8 +18,9 @@ import msgspec
 
 from exporter.model.device import Device
 from remediator.diagnose.scope import is_displaced
-from remediator.model.incident import AffectedPod, Incident, IncidentStatus
+from remediator.model.incident import Incident
 from remediator.model.incident_caps import cut_to_limits
+from remediator.model.incident_status import AffectedPod, IncidentStatus
 from remediator.model.node import PROBLEM, NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
 from remediator.plan.board import Board
@@ -120,7 +121,10 @@ def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> l
     findings_only = incident.status
     new_status = cut_to_limits(findings_only if rules_follow else status)
     if stored.status != new_status:
-        begins = new_status.evicting_at is not None and stored.status.evicting_at is None
+        begins = (
+            new_status.eviction.evicting_at is not None
+            and stored.status.eviction.evicting_at is None
+        )
         steps.append(
             WriteStatus(stored, new_status, count_spared(board, planned) if begins else ())
         )
@@ -161,7 +165,9 @@ def _remove(board: Board, planned: Planned, rule: Rule, *, creates: bool) -> Ite
     writer must find it there. So such a rule goes once it is recorded and no rule is created
     beside it; until then it is lowered, so that it evicts no pod of the other hardware.
     """
-    known = {record.uid for record in planned.incident.status.rules} if planned.incident else None
+    known = (
+        {record.uid for record in planned.incident.status.scope.rules} if planned.incident else None
+    )
     recorded = known is None or rule.uid in known
     if not is_displaced(rule, board.inventory) or (recorded and not creates):
         yield DeleteRule(rule, planned.course.reason)
@@ -376,10 +382,10 @@ def _was_confirmed(board: Board, incident: Incident) -> bool:
     """Whether the pods of an incident are being evicted, which was confirmed when it began."""
     status = incident.status
     # Without its clock an eviction by request begins anew. NoExecute needs no clock.
-    anew = status.eviction_start_time is None and all(
+    anew = status.eviction.started_at is None and all(
         rule.effect != "NoExecute" for rule in board.rules.stored
     )
-    return incident.open and status.evicting_at is not None and not anew
+    return incident.open and status.eviction.evicting_at is not None and not anew
 
 
 def _device(pod: AffectedPod) -> Device:

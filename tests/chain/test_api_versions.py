@@ -142,9 +142,9 @@ def test_without_rules_a_node_is_repaired_once_its_pods_have_left(
         assert "default/plugged" in message(scene)
         (incident,) = scene.cluster.items(INCIDENTS)
         status = incident["status"]
-        assert status["mode"] == "Enforce"
+        assert status["policy"]["mode"] == "Enforce"
         assert "NoExecute deferred: DeviceTaintRules are not served" in status["message"]
-        assert [planned["effect"] for planned in status["plannedTaints"]] == ["NoExecute"]
+        assert [planned["effect"] for planned in status["scope"]["plannedTaints"]] == ["NoExecute"]
 
         assert len(scene.cluster.pods()) == 1, "no pod is evicted"
         scene.cluster.client.delete(plugged, at_once)

@@ -127,7 +127,7 @@ def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:
         open_ones = [
             incident
             for incident in scene.incidents()
-            if "closedTime" not in incident.get("status", {})
+            if "closedTime" not in incident.get("status", {}).get("history", {})
         ]
         holders = scene.holders()
         return (

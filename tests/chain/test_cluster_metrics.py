@@ -94,7 +94,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     scene.report("node-a", broken, other)
     await_true("the incident is reported", scene.phase)
     intend(scene, "hold", for_seconds(600))
-    await_true("the hold counts", lambda: scene.incident()["status"].get("intents"))
+    await_true("the hold counts", lambda: scene.incident()["status"]["policy"].get("intents"))
     scene.policy(EVICTING)
     page.await_by("draguard_incident_deferred", "reason", {"Human": 1})
     page.await_by("draguard_incident_rules", "effect", {"NoSchedule": 1})
@@ -216,7 +216,7 @@ def forged(number: int, word: str) -> Json:
 def found_by(word: str) -> Json:
     """The longest that the CRD takes."""
     scope: Json = {"summary": (word * 300)[:256], "devices": []}
-    return {"status": {"fault": "gpu", "cause": word, "scope": scope}}
+    return {"status": {"fault": {"class": "gpu", "cause": word}, "scope": scope}}
 
 
 def test_a_real_prometheus_reads_hostile_words_of_an_incident(

@@ -11,7 +11,7 @@ from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.node_pods import NodePods
 from remediator.diagnose.fault import Fault, Healthy, Sick, Verdict
 from remediator.model.claim import Claim
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
+from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.node import HARDWARE_READY, REPAIR_NEEDED, NodeFacts
 from remediator.plan.board import Board
 from remediator.plan.node_condition import HandoverOptions, conditions
@@ -19,7 +19,16 @@ from remediator.plan.stages import Planned, Repair
 from simulator.cluster.workloads import gpu_request
 from tests.chain.scene import Scene
 from tests.lab.cluster import NODES, await_true
-from tests.remediator.builders import at, gpu, make_board, make_granted, repair_request, uuid, view
+from tests.remediator.builders import (
+    at,
+    gpu,
+    make_board,
+    make_granted,
+    make_status,
+    repair_request,
+    uuid,
+    view,
+)
 
 NODE = "node-a"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
@@ -59,12 +68,12 @@ class Handing:
 
 def _pair(verdict: Verdict, *, closing: bool) -> tuple[Board, Planned]:
     meta = ObjectMeta(name=f"{uuid(0).lower()}-1", uid="stored")
-    status = IncidentStatus(
-        fault="node",
+    status = make_status(
+        fault_class="node",
         cause="xid-79",
         mode="Enforce",
         needs="NodeReboot",
-        repair_request=repair_request(BEGAN),
+        request=repair_request(BEGAN),
     )
     incident = Incident(meta, IncidentSpec(NODE, uuid(0)), status)
     board = make_board(verdict, incidents=(incident,))

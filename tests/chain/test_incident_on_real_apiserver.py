@@ -13,10 +13,12 @@ from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import RULE_VERSIONS, Versioned
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, merge_patch
+from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.incident_caps import cut_to_limits
+from remediator.model.incident_status import IncidentStatus, merge_patch
 from remediator.plan.steps import OpenIncident
 from tests.chain.scene import Scene
+from tests.remediator.builders import make_status
 from tests.remediator.model.statuses import STATUSES
 
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
@@ -79,7 +81,7 @@ def test_any_status_that_is_cut_to_the_limits_is_stored(scene: Scene) -> None:
 
 def test_a_status_takes_the_place_of_the_one_before(scene: Scene) -> None:
     path = opened(scene)
-    first = IncidentStatus(phase="Tainted", message="one", soak_dbe_volatile=3)
+    first = make_status(phase="Tainted", message="one", dbe_volatile=3)
     for status in (first, IncidentStatus(phase="Drained")):
         scene.cluster.client.merge_patch(f"{path}/status", {"status": merge_patch(status)})
 

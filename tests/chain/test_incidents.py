@@ -87,7 +87,7 @@ def test_an_ignored_fault_is_let_go_and_counts_again_at_the_end(scene: Scene) ->
     intend(scene, "ignore", for_seconds(600))
 
     scene.await_rules({})
-    assert "closedTime" not in scene.incident()["status"]
+    assert "closedTime" not in scene.incident()["status"]["history"]
     intend(scene, "ignore", for_seconds(6))
     scene.await_rules(EMPTIED)
 
@@ -120,7 +120,7 @@ def test_the_third_incident_waits_for_a_person_who_confirms_the_repair(scene: Sc
         await_phase_of(scene, number, "NeedsHuman" if number == 3 else "Recovered")
 
     third = scene.incidents()[-1]
-    assert third["status"]["recurrence"] == 3
+    assert third["status"]["history"]["recurrence"] == 3
     assert third["status"]["message"].startswith("3rd incident in 30 days")
     assert scene.rules() != {}
 
@@ -151,7 +151,10 @@ def test_the_next_incident_of_a_gpu_is_created_with_what_a_user_wants_for_it(sce
     again = scene.incidents()[-1]["spec"]
     assert again["ignore"] == {"by": "ana", "reason": "a test board"}
     assert again["inheritedFrom"] == scene.incidents()[0]["metadata"]["name"]
-    await_true("it is read", lambda: scene.incidents()[-1].get("status", {}).get("intents"))
+    await_true(
+        "it is read",
+        lambda: scene.incidents()[-1].get("status", {}).get("policy", {}).get("intents"),
+    )
     scene.holds_for(2, "nothing is tainted", lambda: scene.rules() == {})
 
 

@@ -51,8 +51,10 @@ def test_one_dead_gpu_of_eight_costs_one_gpu_and_moves_one_pod(scene: Scene) -> 
     (rule,) = scene.cluster.items(RULES)
     assert "ownerReferences" not in rule["metadata"]
     assert rule["metadata"]["labels"]["draguard.dev/uuid"] == uuid(3)
-    assert [entry["uid"] for entry in incident["status"]["rules"]] == [rule["metadata"]["uid"]]
-    assert len(incident["status"]["evictedPods"]) == 1
+    assert [entry["uid"] for entry in incident["status"]["scope"]["rules"]] == [
+        rule["metadata"]["uid"]
+    ]
+    assert len(incident["status"]["eviction"]["evictedPods"]) == 1
 
 
 def test_a_contained_error_costs_one_slice_and_six_keep_running(scene: Scene) -> None:
@@ -216,10 +218,10 @@ def test_incident_only_says_what_would_go_and_a_lowered_mode_takes_rules_down(
 
     await_true("an incident is reported", scene.phase)
     status = scene.incident()["status"]
-    assert [(would["device"], would["effect"]) for would in status["plannedTaints"]] == [
+    assert [(would["device"], would["effect"]) for would in status["scope"]["plannedTaints"]] == [
         ("gpu.nvidia.com/node-a/gpu-0", "NoExecute")
     ]
-    assert len(status["affectedPods"]) == 1
+    assert len(status["scope"]["affectedPods"]) == 1
     assert scene.rules() == {}
 
     scene.policy(

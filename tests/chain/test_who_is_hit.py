@@ -63,9 +63,10 @@ def evictions(proxy: Proxy) -> list[str]:
 
 
 def entries(scene: Scene, field: str) -> list[Json]:
-    """Return the pods in a field of the only incident's status."""
+    """Return the pods in a field of the only incident's status, `group.field`."""
+    group, _, name = field.partition(".")
     found = scene.incidents()
-    return found[0].get("status", {}).get(field, []) if found else []
+    return found[0].get("status", {}).get(group, {}).get(name, []) if found else []
 
 
 def reported_pods(scene: Scene, field: str) -> set[str]:
@@ -73,8 +74,8 @@ def reported_pods(scene: Scene, field: str) -> set[str]:
 
 
 def await_hit(scene: Scene, count: int) -> list[Json]:
-    await_true(f"{count} are affected", lambda: len(entries(scene, "affectedPods")) == count)
-    return entries(scene, "affectedPods")
+    await_true(f"{count} are affected", lambda: len(entries(scene, "scope.affectedPods")) == count)
+    return entries(scene, "scope.affectedPods")
 
 
 def sick(scene: Scene, health: GpuHealth) -> None:
@@ -91,9 +92,9 @@ def test_a_pod_with_a_request_by_resource_name_is_moved_by_us_and_only_once(scen
         sick(scene, one)
 
         await_true("the pod is being deleted", lambda: "notebook" not in names(scene))
-        await_true("it is reported as evicted", lambda: entries(scene, "evictedPods"))
+        await_true("it is reported as evicted", lambda: entries(scene, "eviction.evictedPods"))
         assert evictions(proxy) == ["/api/v1/namespaces/default/pods/notebook/eviction"]
-    (gone,) = entries(scene, "evictedPods")
+    (gone,) = entries(scene, "eviction.evictedPods")
     assert (gone["pod"], gone["uid"], gone["via"]) == ("notebook", uid, "ExtendedResource")
 
 
@@ -139,7 +140,10 @@ def test_a_pod_of_two_disruption_budgets_keeps_no_other_pod_of_its_gpu(scene: Sc
         return [it.get("message", "") for it in found if it["type"] == "EvictionRefused"]
 
     await_true("the incident names it", lambda: refused() and "default/a: 500" in refused()[0])
-    await_true("the others are reported", lambda: reported_pods(scene, "evictedPods") == {"b", "c"})
+    await_true(
+        "the others are reported",
+        lambda: reported_pods(scene, "eviction.evictedPods") == {"b", "c"},
+    )
     await_true("the evictions are Events", lambda: scene.events("PodEvicted"))
     for budget in ("a", "second-of-a"):
         scene.cluster.client.delete(f"{BUDGETS}/{budget}")

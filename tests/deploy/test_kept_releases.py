@@ -35,17 +35,10 @@ def now(name: str) -> Json:
     return yaml.safe_load((ROOT / "deploy" / "crds" / name).read_text(encoding="utf-8"))
 
 
-REPLACED = {
-    "v1alpha1.status.neededSinceTime: gone",
-    "v1alpha1.status.deadlineStartTime: gone",
-}
-"""Part of `repairRequest` now, with the machine that they are about; that begins anew."""
-
-
 @each_release
 @pytest.mark.parametrize("name", CRDS)
 def test_a_crd_takes_all_that_it_took(release: Path, name: str) -> None:
-    assert set(narrowings(crd(release, name), now(name))) <= REPLACED
+    assert narrowings(crd(release, name), now(name)) == []
 
 
 LIMITS = ("maxLength", "maxItems", "required", "x-kubernetes-validations", "enum")

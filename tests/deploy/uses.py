@@ -121,7 +121,7 @@ class Scenario:
             self.at.client.merge_patch(f"{_CRDS}/{name}", {"metadata": _ADOPTED})
             await_true(f"{name} is served", partial(served, self.at.client, kind))
         self.at.client.create(INCIDENTS, _case_of_last_year())
-        status = {"phase": "Recovered", "closedTime": "2025-01-02T00:00:00Z"}
+        status = {"phase": "Recovered", "history": {"closedTime": "2025-01-02T00:00:00Z"}}
         self.at.client.merge_patch(f"{INCIDENTS}/{OF_LAST_YEAR}/status", {"status": status})
         self.at.client.create(REPORTS, _report_of_last_year())
         status = {"observedTime": "2025-01-01T00:00:00Z"}

@@ -17,13 +17,13 @@ from kubeapi import clock
 from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
 from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
-from remediator.model.incident import (
+from remediator.model.incident import IncidentSpec
+from remediator.model.incident_status import (
     AffectedPod,
     Condition,
-    IncidentSpec,
     IncidentStatus,
     RuleRecord,
-    ScopeRecord,
+    ScopeStatus,
     Target,
     TimelineEntry,
     merge_patch,
@@ -32,7 +32,17 @@ from remediator.model.taint_rule import Rule, manifest
 from simulator.cluster.workloads import claim, gpu_request, mig_request, pod, pod_spec
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS, fresh, resource_slice
 from tests.lab.cluster import RULES, Cluster, Json, await_true
-from tests.remediator.builders import DRIVER, T0, gpu, mig_gpu, published, uuid, with_fields, xid
+from tests.remediator.builders import (
+    DRIVER,
+    T0,
+    gpu,
+    make_status,
+    mig_gpu,
+    published,
+    uuid,
+    with_fields,
+    xid,
+)
 
 SICK, SLICED = uuid(0, "node-b"), uuid(0, "node-c")
 LOST_INCIDENT, SLICE_INCIDENT = f"{SICK.lower()}-1", f"{SLICED.lower()}-2"
@@ -273,11 +283,11 @@ def incident_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
     device, at = str(SICK_DEVICE), just_now()
     spec = IncidentSpec(node="node-b", uuid=SICK)
     assert held == "gpu-0"
-    status = IncidentStatus(
-        fault="lost",
+    status = make_status(
+        fault_class="lost",
         cause="xid-79",
         evidence=("XID 79 (GPU has fallen off the bus), seen by kmsg",),
-        scope=ScopeRecord("whole GPU", (Target(DRIVER, "node-b", "gpu-0", SICK),)),
+        scope=ScopeStatus("whole GPU", (Target(DRIVER, "node-b", "gpu-0", SICK),)),
         phase="Tainted",
         phase_since=at + timedelta(seconds=1),
         mode="Enforce",
@@ -305,11 +315,11 @@ def incident_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
 def incident_of_the_slice() -> tuple[IncidentSpec, IncidentStatus]:
     device, at = str(SICK_SLICE), just_now()
     spec = IncidentSpec(node="node-c", uuid=SLICED)
-    status = IncidentStatus(
-        fault="contained",
+    status = make_status(
+        fault_class="contained",
         cause="xid-94",
         evidence=("XID 94 (Contained ECC error) on GPU instance 5, seen by kmsg and nvml",),
-        scope=ScopeRecord(
+        scope=ScopeStatus(
             "1 of 7 slices", (Target(DRIVER, SICK_SLICE.pool, SICK_SLICE.device, slice_uuid(5)),)
         ),
         phase="NeedsHuman",

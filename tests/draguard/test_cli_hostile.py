@@ -13,14 +13,9 @@ from draguard.render.blocks import Cell, Facts, Lines, Table
 from draguard.render.formats import encoded
 from draguard.render.plain import plain
 from kubeapi.client import NotFound
-from remediator.model.incident import (
-    AffectedPod,
-    Condition,
-    IncidentSpec,
-    IncidentStatus,
-    TimelineEntry,
-)
+from remediator.model.incident import IncidentSpec
 from remediator.model.incident_caps import cut_to_limits
+from remediator.model.incident_status import AffectedPod, Condition, TimelineEntry
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import Fleet
@@ -28,7 +23,7 @@ from tests.draguard.printed import printed
 from tests.draguard.test_cli_errors import config, written
 from tests.draguard.test_cli_terminal import COLOUR, on_terminal
 from tests.lab.cluster import RULES
-from tests.remediator.builders import T0, uuid
+from tests.remediator.builders import T0, make_status, uuid
 
 NASTY = (
     "\x1b]0;owned\x07\x1b[2J[bold red]x[/] <b>&amp;\u202e\u2066 a\r\nINCIDENT  b\x9bm\x7f\t:smile:"
@@ -41,8 +36,8 @@ Tell = Callable[..., str]
 @pytest.fixture(scope="module")
 def nasty(fleet: Fleet) -> Iterator[Fleet]:
     spec = IncidentSpec(node="node-a", uuid="GPU-x")
-    longest = IncidentStatus(
-        fault="lost",
+    longest = make_status(
+        fault_class="lost",
         cause=NASTY,
         evidence=(NASTY, "y" * 500),
         phase="Suspected",
@@ -96,7 +91,7 @@ def test_a_program_gets_it_whole(output: str, tell: Tell) -> None:
     read = msgspec.json.decode(stated) if output == "json" else yaml.safe_load(stated)
 
     assert read["status"]["message"] == NASTY
-    assert read["status"]["evidence"][1] == "y" * 500
+    assert read["status"]["fault"]["evidence"][1] == "y" * 500
 
 
 def test_markup_and_emojis_are_text() -> None:
@@ -156,7 +151,7 @@ def test_what_a_library_logs_on_the_way_reaches_no_terminal(nasty: Fleet, tmp_pa
     """The pods of a node are requested by the name that an incident gives it."""
     name = "gpu-nasty-2"
     spec = IncidentSpec(node="node-x", uuid=uuid(7))
-    nasty.incident(name, spec, IncidentStatus(node=f"x{NASTY}", fault="lost", phase="Tainted"))
+    nasty.incident(name, spec, make_status(node=f"x{NASTY}", fault_class="lost", phase="Tainted"))
     endpoint = nasty.cluster.plane.endpoint()
     try:
         with Proxy(endpoint) as proxy:

@@ -77,7 +77,10 @@ class TestAnIncidentThatCannotBeRead:
             listed = tell("incidents", ends=1)
             missing = tell("incidents", ODD, ends=1)
             tell("incidents", "-o", "json", ends=1)
+            examined = " ".join(tell("doctor", ends=1).split())
 
+        assert "1 deviceincidents (gpu-odd-1) cannot be read by this version" in examined
+        assert "delete the incident, and a new one begins from them" in examined
         assert "cannot read them: 1 deviceincidents (gpu-odd-1)" in status
         assert "cannot read them: 1 deviceincidents (gpu-odd-1)" in plan
         assert (ODD in listed, missing) == (False, "")
@@ -123,7 +126,7 @@ def test_any_time_that_the_server_stores_can_be_shown(
     odd: Json = {
         "phase": "Tainted",
         "phaseSinceTime": time,
-        "healthySinceTime": time,
+        "recovery": {"healthySinceTime": time},
         "timeline": [line],
     }
     with incident(fleet, **odd):
@@ -149,7 +152,9 @@ def test_a_time_without_a_zone_or_beyond_a_minute_is_not_stored_at_all(
 
 def test_a_time_of_another_zone_is_reported_in_utc(fleet: Fleet, tell: Tell) -> None:
     line = {"time": "2026-01-05T12:00:00+02:00", "phase": "Tainted", "text": "x"}
-    with incident(fleet, phase="Tainted", healthySinceTime=line["time"], timeline=[line]):
+    with incident(
+        fleet, phase="Tainted", recovery={"healthySinceTime": line["time"]}, timeline=[line]
+    ):
         stated = tell("incidents", ODD)
 
     assert stated.count("2026-01-05T10:00:00Z") == 2

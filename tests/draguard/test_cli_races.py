@@ -9,13 +9,14 @@ import pytest
 from draguard.__main__ import main
 from draguard.cluster.cordon_rule import KEY, Cordon, manifest
 from kubeapi.client import NotFound
-from remediator.model.incident import IncidentSpec, IncidentStatus, Target, merge_patch
+from remediator.model.incident import IncidentSpec
+from remediator.model.incident_status import Target, merge_patch
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import SLICED, Fleet
 from tests.draguard.test_cli_errors import config, written
 from tests.lab.cluster import RULES, Json
-from tests.remediator.builders import DRIVER, T0
+from tests.remediator.builders import DRIVER, T0, make_status
 
 INCIDENT = "gpu-raced-1"
 THEIRS = {"until": "2099-01-01T00:00:00Z", "by": "ben", "reason": "mine"}
@@ -58,7 +59,7 @@ def run(
         return Ended(status, stated.out, stated.err)
 
     fleet.incident(
-        INCIDENT, IncidentSpec(node="node-a", uuid="GPU-x"), IncidentStatus(fault="lost")
+        INCIDENT, IncidentSpec(node="node-a", uuid="GPU-x"), make_status(fault_class="lost")
     )
     yield ran
     with suppress(NotFound):
@@ -142,7 +143,7 @@ class TestAnIntent:
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
         path, client = f"{INCIDENTS}/{INCIDENT}", fleet.cluster.client
-        closed = {"status": merge_patch(IncidentStatus(phase="Closed", closed_at=T0))}
+        closed = {"status": merge_patch(make_status(phase="Closed", closed_at=T0))}
         answer = ("hold", INCIDENT, "--until", "1h", "--reason", "x")
 
         after(proxy, WHO, lambda: client.merge_patch(f"{path}/status", closed), nth=2)
@@ -150,7 +151,7 @@ class TestAnIntent:
         assert (ended.status, ended.out) == (1, "")
         assert "is closed (Closed)" in ended.err
 
-        client.merge_patch(f"{path}/status", {"status": {"closedTime": None}})
+        client.merge_patch(f"{path}/status", {"status": {"history": {"closedTime": None}}})
         after(proxy, WHO, lambda: client.delete(path), nth=2)
         ended = run(*answer)
         assert (ended.status, ended.out) == (1, "")

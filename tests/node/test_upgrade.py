@@ -1,4 +1,4 @@
-"""From the chart of 0.1.0 to the present one and back, while a taint stands.
+"""From the kept chart to the present one and back, while a taint stands.
 
 Both charts run the present images: what is tried is the charts, with their roles, policies and
 CRDs, under a real kubelet.
@@ -18,9 +18,7 @@ from tests.node.workload import await_end, lose, tainted
 from tools.kept_release import KEPT, chart_of
 
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
-OLD = chart_of(KEPT / "0.1.0")
-UNKNOWN = {"image": {"allowLocal": None}}
-"""Values that it does not have."""
+OLD = chart_of(sorted(KEPT.iterdir())[-1])
 Json = dict[str, Any]
 
 
@@ -68,10 +66,10 @@ def await_led(release: Release, before: set[str]) -> None:
 
 @pytest.fixture
 def old(node: RealNode, helm_built: Path) -> Iterator[Release]:
-    """Release 0.1.0; nothing is installed afterwards."""
+    """The kept chart; nothing is installed afterwards."""
     release = Release(node)
     release.remove()
-    release.install(UNKNOWN, chart=OLD)
+    release.install(chart=OLD)
     release.await_ready()
     yield release
     release.remove()

@@ -20,16 +20,13 @@ from exporter.model.node_health_words import mig_mode, reset_request
 from exporter.model.resource_slices import SliceDevice
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Fault, FaultClass, Verdict
-from remediator.model.incident import (
+from remediator.model.incident import Incident, IncidentSpec, incident_name, with_intent
+from remediator.model.incident_status import (
     EVICTION_BLOCKED,
-    Incident,
-    IncidentSpec,
     IncidentStatus,
     RepairRequest,
-    ScopeRecord,
+    ScopeStatus,
     Target,
-    incident_name,
-    with_intent,
 )
 from remediator.model.intent import Intent, Kind
 from remediator.model.taint_rule import EVICTING, Effect, Rule
@@ -197,7 +194,13 @@ def report(*gpus: GpuHealth, **fields: object) -> NodeHealth:
     return msgspec.structs.replace(standard, **fields)
 
 
-_GROUPS = ("agent", "slices", "stored", "usage")
+_GROUPS: dict[type[msgspec.Struct], tuple[str, ...]] = {
+    NodeView: ("agent", "slices", "stored", "usage"),
+    IncidentStatus: (
+        *("fault", "scope", "stay", "eviction"),
+        *("repair", "recovery", "policy", "history"),
+    ),
+}
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -216,14 +219,18 @@ def repair_request(
 
 
 def with_fields(struct: T, **fields: Any) -> T:
-    """Return the same struct with other fields; of a view, those of its groups are enough."""
-    if isinstance(struct, NodeView):
-        for name in _GROUPS:
-            group = getattr(struct, name)
-            mine = {key: fields.pop(key) for key in group.__struct_fields__ if key in fields}
-            if mine:
-                fields[name] = msgspec.structs.replace(group, **mine)
+    """Return the same struct with other fields; of a view or a status, those of its groups do."""
+    for name in _GROUPS.get(type(struct), ()):
+        group = fields.get(name, getattr(struct, name))
+        mine = {key: fields.pop(key) for key in group.__struct_fields__ if key in fields}
+        if mine:
+            fields[name] = msgspec.structs.replace(group, **mine)
     return msgspec.structs.replace(struct, **fields)
+
+
+def make_status(**fields: Any) -> IncidentStatus:
+    """Return the status of an incident; fields of its groups are enough."""
+    return with_fields(IncidentStatus(), **fields)
 
 
 def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
@@ -292,18 +299,18 @@ def incident(
     board = uuid(index, node)
     name = incident_name(board, number)
     target = Target(DRIVER, node, device or f"gpu-{index}", board)
-    standard = IncidentStatus(
-        fault="gpu",
+    standard = make_status(
+        fault_class="gpu",
         cause="xid-95",
         phase="Tainted",
         mode="Enforce",
         message="NoSchedule",
-        scope=ScopeRecord("whole GPU", (target,)),
+        scope=ScopeStatus("whole GPU", (target,)),
     )
     return Incident(
         ObjectMeta(name=name, uid=f"uid-{name}", resource_version="1", creation_timestamp=at(made)),
         IncidentSpec(node, board),
-        msgspec.structs.replace(standard, **status),
+        with_fields(standard, **status),
     )
 
 
@@ -327,7 +334,7 @@ def _waits(incident: Incident) -> bool:
         for condition in incident.status.conditions
         if condition.type == EVICTION_BLOCKED
     ]
-    return incident.status.eviction_start_time is None or stated == ["True"]
+    return incident.status.eviction.started_at is None or stated == ["True"]
 
 
 _PARTS = {"agent": Agent, "rules": BoardRules, "users": Users, "presence": Presence}
@@ -408,11 +415,11 @@ class Stored(StepStore):
         over = {
             (record.uid, record.effect)
             for incident in self.incidents.values()
-            for record in incident.status.rules
+            for record in incident.status.scope.rules
             if incident.open
             and (
-                incident.status.node_gone_since
-                or (incident.status.drained_at and incident.status.empty_since)
+                incident.status.stay.node_gone_since
+                or (incident.status.eviction.drained_at and incident.status.eviction.empty_since)
                 or (record.effect == "Evict" and _waits(incident))
             )
         }

@@ -103,7 +103,9 @@ def effect_of(step: Step) -> str:
 def only_names_moved(before: dict[Device, Rule], stored: Stored, seen: NodeView) -> None:
     """Check that rules have changed as far as hardware has other names now, and no further."""
     tainted = {
-        incident.spec.uuid for incident in stored.incidents.values() if incident.status.hardware
+        incident.spec.uuid
+        for incident in stored.incidents.values()
+        if incident.status.scope.hardware
     }
     published = {
         device.device: device.parent_uuid or device.uuid for device in seen.slices.inventory

@@ -46,7 +46,7 @@ class TestSiblingsOfASickSlice:
             settle(stored, view(both), second)
 
         assert set(stored.effects()) == {SLICE_5}
-        assert stored.incident.status.fault == "contained"
+        assert stored.incident.status.fault.fault_class == "contained"
 
     def test_are_not_tainted_when_both_are_news_in_one_report(self) -> None:
         stored = Stored()
@@ -65,7 +65,7 @@ class TestSiblingsOfASickSlice:
         settle(stored, view(over), 51)
 
         assert set(stored.effects()) == ALL_SEVEN
-        assert stored.incident.status.fault == "gpu"
+        assert stored.incident.status.fault.fault_class == "gpu"
 
 
 class TestTheSoak:

@@ -129,7 +129,7 @@ class TestAClockSetBackInAnIncident:
             settle(stored, view(later, report=booted), second)
 
         assert set(stored.effects()) == {SLICE_5, SLICE_3}
-        assert stored.incident.status.seen_through == at(130)
+        assert stored.incident.status.fault.seen_through == at(130)
 
     def test_recovers_when_nothing_is_reported_any_more(self) -> None:
         stored = self._reported()

@@ -32,7 +32,7 @@ def tainted() -> Stored:
     for second in (1, 6):
         settle(stored, SICK, second)
     settle(stored, MENDED, 30)
-    assert stored.incident.status.healthy_since == at(30)
+    assert stored.incident.status.recovery.healthy_since == at(30)
     return stored
 
 
@@ -59,7 +59,7 @@ def test_the_soak_time_begins_anew_when_the_clock_is_trusted_again() -> None:
     """A clock that was behind, and is set right, makes every recorded date older."""
     stored = tainted()
     settle(stored, doubted(MENDED), 40)
-    assert stored.incident.status.healthy_since is None
+    assert stored.incident.status.recovery.healthy_since is None
 
     settle(stored, MENDED, 40 + 660)
     assert stored.effects() == {"gpu-0": "NoExecute"}

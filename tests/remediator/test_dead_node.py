@@ -51,7 +51,7 @@ def test_it_is_tainted_there_and_evicts_no_pod() -> None:
 
     assert effects(stored) == {NODE: "NoExecute", "node-b": "NoSchedule"}
     status = stored.incident.status
-    assert status.node == "node-b"
+    assert status.stay.node == "node-b"
     assert "node-a publishes it as well and is silent" in status.message
 
 

@@ -58,7 +58,7 @@ def test_a_link_taints_the_gpu_that_reports_it_and_informs_the_peer() -> None:
         settle(stored, both, second)
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    assert stored.incident.status.informed == (peer,)
+    assert stored.incident.status.scope.informed == (peer,)
 
 
 def test_the_ceiling_none_marks_a_device_and_moves_no_pod() -> None:
@@ -69,7 +69,7 @@ def test_the_ceiling_none_marks_a_device_and_moves_no_pod() -> None:
         settle(stored, held, second, policy(ceiling="None"))
 
     assert stored.effects() == {"gpu-0": "None"}
-    assert stored.incident.status.evicting_at is None
+    assert stored.incident.status.eviction.evicting_at is None
 
 
 def test_a_pod_that_stays_past_its_time_is_requested_once_a_minute() -> None:
@@ -101,7 +101,7 @@ def test_off_keeps_an_open_incident_without_rules_until_the_gpu_is_healthy() -> 
     for second in (20, 30, HOUR):
         settle(stored, view(dead()), second, policy(mode="off"))
     assert stored.effects() == {}
-    assert (stored.incident.open, stored.incident.status.mode) == (True, "Off")
+    assert (stored.incident.open, stored.incident.status.policy.mode) == (True, "Off")
 
     for second in (2 * HOUR, 3 * HOUR):
         settle(stored, view(gpu(0)), second, policy(mode="off"))
@@ -118,7 +118,7 @@ def test_ignore_ends_at_its_time_also_while_the_clock_is_in_doubt() -> None:
     settle(stored, view(dead(), clock_doubt="the clock jumped"), 101)
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    assert [(known.kind, known.state) for known in stored.incident.status.intents] == [
+    assert [(known.kind, known.state) for known in stored.incident.status.policy.intents] == [
         ("Ignore", "Expired")
     ]
 
@@ -134,7 +134,7 @@ def test_an_incident_that_ended_before_any_taint_is_no_repeat(code: int, counts:
         for second in (3, 2000, 4000):
             settle(stored, view(over), start + second)
 
-    found = [stored.incidents[name].status.recurrence for name in sorted(stored.incidents)]
+    found = [stored.incidents[name].status.history.recurrence for name in sorted(stored.incidents)]
     assert found == counts
 
 
@@ -150,7 +150,7 @@ def test_a_contained_error_that_no_source_names_is_a_repeat_as_one_that_is_named
                 assert second != 60 or len(stored.rules) == tainted
 
         found = [stored.incidents[name].status for name in sorted(stored.incidents)]
-        assert [status.recurrence for status in found] == [1, 2, 3]
+        assert [status.history.recurrence for status in found] == [1, 2, 3]
         assert [status.phase for status in found] == ["Recovered", "Recovered", "NeedsHuman"]
 
 
@@ -168,7 +168,7 @@ def test_a_repeat_is_known_by_its_taint_also_where_its_timeline_was_cut() -> Non
         status = with_fields(known.status, timeline=(opening, *known.status.timeline[-1:]))
         stored.put_incident(with_fields(known, status=status))
 
-    assert [incident.status.recurrence for incident in stored.incidents.values()] == [1, 2]
+    assert [incident.status.history.recurrence for incident in stored.incidents.values()] == [1, 2]
 
 
 @pytest.mark.parametrize(("seconds", "trusted"), [(149, True), (151, False)])

@@ -10,7 +10,8 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Unknown
-from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
+from remediator.model.incident import Incident
+from remediator.model.incident_status import HARDWARE_LIMIT, Hardware
 from remediator.plan.board import BoardRules
 from remediator.plan.hardware import tainted_hardware
 from remediator.plan.node_decision import decide_node

@@ -64,7 +64,7 @@ def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time(
     assert stored.effects() == {"gpu-3": "NoSchedule"}
     assert {rule.cause for rule in stored.rules.values()} == {"xid-79"}
     assert stored.incident.status.phase == "Tainted"
-    assert [affected.pod for affected in stored.incident.status.affected] == ["train-0"]
+    assert [affected.pod for affected in stored.incident.status.scope.affected] == ["train-0"]
 
     settle(stored, seen, 3.5)
     assert stored.effects() == {"gpu-3": "NoSchedule"}
@@ -79,7 +79,7 @@ def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time(
     assert stored.incident.status.phase == "Evicting"
     settle(stored, gone, 15)
     assert stored.incident.status.phase == "Drained"
-    assert [affected.pod for affected in stored.incident.status.evicted] == ["train-0"]
+    assert [affected.pod for affected in stored.incident.status.eviction.evicted] == ["train-0"]
 
 
 def test_new_work_is_kept_away_first_and_reported_right_after() -> None:
@@ -156,7 +156,7 @@ def test_recovery_releases_only_after_the_whole_soak_time() -> None:
 
     assert stored.effects() == {}
     assert stored.incident.status.phase == "Recovered"
-    assert stored.incident.status.closed_at == at(700)
+    assert stored.incident.status.history.closed_at == at(700)
     phases = [entry.phase for entry in stored.incident.status.timeline]
     assert phases == ["Tainted", "Evicting", "Verifying", "Recovered"]
 
@@ -222,10 +222,10 @@ def test_incident_only_names_devices_and_pods_and_writes_no_rule() -> None:
 
     assert stored.effects() == {}
     status = stored.incident.status
-    assert [(taint.device, taint.effect) for taint in status.would_taint] == [
+    assert [(taint.device, taint.effect) for taint in status.scope.would_taint] == [
         (f"{DRIVER}/{NODE}/gpu-0", "NoExecute")
     ]
-    assert [pod.pod for pod in status.affected] == ["train-0"]
+    assert [pod.pod for pod in status.scope.affected] == ["train-0"]
 
 
 def test_dry_run_marks_only_devices_that_somebody_holds() -> None:
@@ -269,7 +269,7 @@ def test_severity_only_rises_within_an_incident() -> None:
     later = view(mig_gpu(0, xid(95), xid(94, seen=3, gi=5), recovery_action=action(1, 1, 4)))
     settle(stored, later, 5)
 
-    assert stored.incident.status.fault == "gpu"
+    assert stored.incident.status.fault.fault_class == "gpu"
     assert set(stored.effects()) == names(*range(7))
 
 

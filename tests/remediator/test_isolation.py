@@ -150,7 +150,7 @@ def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is
     stored, sick = Stored(), gpu(0, recovery_action=RESET)
     settle(stored, view(sick), 1, EVICTS_LATER)
     incident = stored.incident
-    odd = msgspec.structs.replace(incident.status, empty_since=datetime.max.replace(tzinfo=UTC))
+    odd = with_fields(incident.status, empty_since=datetime.max.replace(tzinfo=UTC))
     stored.incidents[incident.name] = msgspec.structs.replace(incident, status=odd)
 
     for second in (5, 9):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth
-from remediator.model.incident import IncidentStatus
+from remediator.model.incident_status import IncidentStatus
 from remediator.plan import history
 from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import CreateRule, DeleteRule, OpenIncident
@@ -114,7 +114,7 @@ def test_a_wiped_status_takes_no_taint_down_and_costs_a_full_soak(phase: str) ->
     assert stored.effects().keys() == effects.keys()
     settle(stored, WELL, begun + SOAK - 1)
     assert stored.effects().keys() == effects.keys(), "a soak of before the loss was counted"
-    assert stored.incident.status.fault == "gpu"
+    assert stored.incident.status.fault.fault_class == "gpu"
     assert stored.incident.status.phase == "Verifying"
 
     settle(stored, WELL, begun + SOAK + 60)
@@ -133,8 +133,8 @@ def test_a_gpu_that_is_still_sick_stays_as_it_is_after_the_loss(phase: str) -> N
 
     assert stored.effects().items() >= before.items() or phase in ("Suspected", "Tainted")
     assert len(stored.incidents) == 1
-    assert stored.incident.status.cause == "xid-95"
-    assert stored.incident.status.hardware
+    assert stored.incident.status.fault.cause == "xid-95"
+    assert stored.incident.status.scope.hardware
 
 
 def test_while_nothing_is_known_a_wiped_incident_changes_nothing() -> None:
@@ -146,7 +146,7 @@ def test_while_nothing_is_known_a_wiped_incident_changes_nothing() -> None:
     settle(stored, with_fields(SICK, report=None), 2 * HOUR)
 
     assert (stored.effects(), stored.incident.open) == (before, True)
-    assert stored.incident.status.fault == "gpu"
+    assert stored.incident.status.fault.fault_class == "gpu"
 
 
 def test_whoever_dies_between_the_two_writes_of_an_opening_loses_nothing() -> None:
@@ -158,7 +158,10 @@ def test_whoever_dies_between_the_two_writes_of_an_opening_loses_nothing() -> No
     for second in (2, 6):
         settle(stored, SICK, second)
 
-    assert (stored.incident.status.phase, stored.incident.status.cause) == ("Evicting", "xid-95")
+    assert (stored.incident.status.phase, stored.incident.status.fault.cause) == (
+        "Evicting",
+        "xid-95",
+    )
     assert not history.was_lost(stored.incident)
 
 
@@ -173,7 +176,7 @@ def test_an_incident_without_status_rules_and_fault_is_closed_and_one_with_a_fau
     assert stored.incident.open, "nothing is known"
     wiped(stored)
     settle(stored, SICK, 3, watching)
-    assert (stored.incident.status.cause, stored.incident.open) == ("xid-95", True)
+    assert (stored.incident.status.fault.cause, stored.incident.open) == ("xid-95", True)
     wiped(stored)
     settle(stored, view(gpu(0), gpu(1)), 4, watching)
     assert (stored.incident.status.phase, stored.incident.open) == ("Closed", False)
@@ -198,7 +201,7 @@ def test_a_closed_incident_that_was_wiped_is_closed_again_and_goes_on_to_count()
     )
     settle(stored, view(again), 4 * HOUR + 2)
     (_, second) = sorted(stored.incidents.values(), key=lambda incident: incident.name)
-    assert second.status.recurrence == 2
+    assert second.status.history.recurrence == 2
 
 
 def test_the_incident_that_tells_something_leads_and_not_the_older_one_that_was_wiped() -> None:
@@ -223,7 +226,7 @@ def test_the_incident_that_tells_something_leads_and_not_the_older_one_that_was_
 
     assert stored.incidents[second].open
     assert not stored.incidents[first].open
-    assert stored.incidents[first].status.duplicate_of == ""
+    assert stored.incidents[first].status.history.duplicate_of == ""
     assert {rule.incident for rule in stored.rules.values()} == {second}
 
 
@@ -235,7 +238,7 @@ def test_a_repair_confirmed_before_a_later_signal_frees_nothing_after_the_loss()
     wiped(stored)
     settle(stored, SICK, 2 * HOUR)
 
-    assert [intent.state for intent in stored.incident.status.intents] == ["Overtaken"]
+    assert [intent.state for intent in stored.incident.status.policy.intents] == ["Overtaken"]
     assert set(stored.effects()) == {"gpu-0"}
 
 
@@ -302,7 +305,7 @@ def test_claims_after_the_loss_change_nothing_either(opening: set[str]) -> None:
     settle(stored, msgspec.structs.replace(SICK, places={uuid(0): tenant}), 2 * HOUR, rows)
 
     assert set(stored.effects()) == {"gpu-0"}
-    assert set(stored.incident.status.device_classes) == opening
+    assert set(stored.incident.status.policy.device_classes) == opening
 
 
 def test_a_gpu_that_waits_for_a_user_waits_for_one_after_the_loss() -> None:
@@ -310,10 +313,10 @@ def test_a_gpu_that_waits_for_a_user_waits_for_one_after_the_loss() -> None:
     stored = Stored()
     settle(stored, worn, 1)
     settle(stored, worn, 60)
-    assert stored.incident.status.untaint == "OnConfirmation"
+    assert stored.incident.status.recovery.untaint == "OnConfirmation"
 
     wiped(stored)
     settle(stored, worn, 2 * HOUR)
 
-    assert stored.incident.status.untaint == "OnConfirmation"
+    assert stored.incident.status.recovery.untaint == "OnConfirmation"
     assert stored.effects() == {"gpu-0": "NoSchedule"}

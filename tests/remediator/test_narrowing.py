@@ -47,7 +47,7 @@ def test_the_other_slices_are_untainted_once_and_stay_so() -> None:
 
     settle(stored, seen(5, 5), 5, EVICTS_LATER)
     assert stored.effects() == {SLICE_5: "NoSchedule"}
-    (part,) = stored.incident.status.hardware
+    (part,) = stored.incident.status.scope.hardware
     assert part.uuid.endswith("5")
 
     settle(stored, seen(9, 5), 9)
@@ -142,7 +142,7 @@ def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None
     assert set(stored.effects()) == ALL_SEVEN
 
     tick(stored, reported(86, xid(94, seen=80, gi=2)), 86)
-    assert len(stored.incident.status.hardware) == 2
+    assert len(stored.incident.status.scope.hardware) == 2
     settle(stored, reported(90, xid(94, seen=80, gi=2)), 90)
 
     assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-1"}
@@ -202,9 +202,9 @@ def test_another_release_of_the_driver_narrows_nothing_that_was_not_narrowed_bef
     stored = tainted_whole()
     incident = stored.incident
     older = tuple(
-        msgspec.structs.replace(part, tainted_time=None) for part in incident.status.hardware
+        msgspec.structs.replace(part, tainted_time=None) for part in incident.status.scope.hardware
     )
-    status = msgspec.structs.replace(incident.status, hardware=older)
+    status = with_fields(incident.status, hardware=older)
     stored.incidents[incident.name] = msgspec.structs.replace(incident, status=status)
     later = msgspec.structs.replace(xid(94, seen=200, gi=5), placement=MemorySlices(4, 1))
 

@@ -121,7 +121,7 @@ def test_each_slice_that_is_made_anew_records_the_failed_memory_that_it_has() ->
 
     settle(stored, view(msgspec.structs.replace(both, instances=anew)), 300)
 
-    found = {part.uuid: part.placement for part in stored.incident.status.hardware}
+    found = {part.uuid: part.placement for part in stored.incident.status.scope.hardware}
     assert [found[anew[place].uuid] for place in (4, 5)] == [MemorySlices(4, 1), MemorySlices(5, 1)]
 
 
@@ -278,9 +278,9 @@ def test_hardware_of_which_an_older_version_kept_no_time_settles_by_the_time_of_
     settle(stored, view(sick), 1)
     incident = stored.incident
     older = tuple(
-        msgspec.structs.replace(part, tainted_time=None) for part in incident.status.hardware
+        msgspec.structs.replace(part, tainted_time=None) for part in incident.status.scope.hardware
     )
-    status = msgspec.structs.replace(incident.status, hardware=older)
+    status = with_fields(incident.status, hardware=older)
     stored.incidents[incident.name] = msgspec.structs.replace(incident, status=status)
 
     settle(stored, view(sick), 4.1)

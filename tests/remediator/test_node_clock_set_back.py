@@ -33,7 +33,7 @@ def an_open_incident() -> AgentAndLeader:
 
 
 def confirmed(node: AgentAndLeader) -> str:
-    (intent,) = node.stored.incident.status.intents
+    (intent,) = node.stored.incident.status.policy.intents
     return intent.state
 
 
@@ -223,20 +223,23 @@ class TestWhatAnIncidentKeeps:
             "a0", seen_through=at(100), handled_through=at(90), clock_set_back_ms=2000
         )
         moved = self.now(known)
-        assert (moved.status.seen_through, moved.status.handled_through) == (at(97), at(87))
+        assert (moved.status.fault.seen_through, moved.status.history.handled_through) == (
+            at(97),
+            at(87),
+        )
         assert self.now(moved) == moved
 
     def test_stays_where_another_boot_counts_anew_and_moves_by_what_follows(self) -> None:
         known = an_incident("a0", seen_through=at(100), clock_set_back_ms=9000)
         rebooted = self.now(known, back=0)
-        assert rebooted.status.seen_through == at(100)
-        assert self.now(rebooted, back=2000).status.seen_through == at(98)
+        assert rebooted.status.fault.seen_through == at(100)
+        assert self.now(rebooted, back=2000).status.fault.seen_through == at(98)
 
     def test_stays_where_it_is_not_known_how_its_dates_were_copied(self) -> None:
         known = an_incident("a0", seen_through=at(100))
         adopted = self.now(known)
-        assert adopted.status.seen_through == at(100)
-        assert self.now(adopted, back=7000).status.seen_through == at(98)
+        assert adopted.status.fault.seen_through == at(100)
+        assert self.now(adopted, back=7000).status.fault.seen_through == at(98)
 
     def test_stays_where_it_is_of_another_node(self) -> None:
         known = an_incident("a0", seen_through=at(100))

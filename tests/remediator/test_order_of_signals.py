@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model.node_health import XidRecord
-from remediator.model.incident import SEEN_LIMIT
+from remediator.model.incident_status import SEEN_LIMIT
 from tests.remediator.builders import LASTS, Stored, action, at, mig_gpu, view, xid
 from tests.remediator.playing import settle
 
@@ -35,7 +35,7 @@ def test_a_contained_error_dated_before_the_youngest_signal_is_tainted_all_the_s
     stored, first, then = Stored(), xid(63, seen=0.4), xid(94, seen=0.1, gi=5)
 
     settle(stored, view(mig_gpu(0, first, recovery_action=action(observed=0))), 1)
-    assert stored.incident.status.seen_through == at(0.4)
+    assert stored.incident.status.fault.seen_through == at(0.4)
     assert stored.effects() == {}
     for second in (2, 6):
         reported(stored, second, first, then)
@@ -63,11 +63,11 @@ def test_a_signal_of_an_earlier_date_restarts_the_soak() -> None:
     stored, first, then = Stored(), xid(94, seen=0.4, gi=5), xid(94, seen=0.1, gi=2)
     for second in (1, 5, 500):
         reported(stored, second, first)
-    assert stored.incident.status.healthy_since == at(1)
+    assert stored.incident.status.recovery.healthy_since == at(1)
 
     reported(stored, 500, first, then)
 
-    assert stored.incident.status.healthy_since == at(500)
+    assert stored.incident.status.recovery.healthy_since == at(500)
 
 
 def test_an_earlier_signal_overtakes_a_confirmation() -> None:
@@ -78,7 +78,7 @@ def test_an_earlier_signal_overtakes_a_confirmation() -> None:
     reported(stored, 6, first)
     reported(stored, 7, first, then)
 
-    (confirmed,) = stored.incident.status.intents
+    (confirmed,) = stored.incident.status.policy.intents
     assert confirmed.state == "Overtaken"
 
 
@@ -86,28 +86,30 @@ def test_one_more_of_the_same_record_is_new_and_a_second_source_is_not() -> None
     stored, first = Stored(), xid(94, seen=0.4, gi=5)
     for second in (1, 5):
         reported(stored, second, first)
-    before = stored.incident.status.healthy_since
+    before = stored.incident.status.recovery.healthy_since
 
     reported(
         stored, 10, msgspec.structs.replace(first, first_seen=at(0.1), sources=("kmsg", "nvml"))
     )
-    assert stored.incident.status.healthy_since == before
+    assert stored.incident.status.recovery.healthy_since == before
 
     reported(stored, 20, msgspec.structs.replace(first, count=2))
-    assert stored.incident.status.healthy_since == at(20)
+    assert stored.incident.status.recovery.healthy_since == at(20)
 
 
 def test_a_record_that_the_report_no_longer_names_is_no_news_when_it_is_back() -> None:
     stored, first = Stored(), xid(94, seen=0.4, gi=5)
     for second in (1, 5):
         reported(stored, second, first)
-    before = stored.incident.status.healthy_since
+    before = stored.incident.status.recovery.healthy_since
 
     reported(stored, 10)
     reported(stored, 20, first)
 
-    assert [signal.gpu_instance for signal in stored.incident.status.seen_signals or ()] == [5]
-    assert stored.incident.status.healthy_since == before
+    assert [signal.gpu_instance for signal in stored.incident.status.fault.seen_signals or ()] == [
+        5
+    ]
+    assert stored.incident.status.recovery.healthy_since == before
 
 
 def test_more_signals_than_are_remembered_are_judged_by_their_dates_and_settle() -> None:
@@ -118,5 +120,5 @@ def test_more_signals_than_are_remembered_are_judged_by_their_dates_and_settle()
     for second in (1, 2, 3):
         reported(stored, second, *many)
 
-    assert len(stored.incident.status.seen_signals or ()) == SEEN_LIMIT
-    assert stored.incident.status.healthy_since == at(1)
+    assert len(stored.incident.status.fault.seen_signals or ()) == SEEN_LIMIT
+    assert stored.incident.status.recovery.healthy_since == at(1)

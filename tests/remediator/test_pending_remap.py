@@ -36,8 +36,8 @@ def test_the_slice_is_released_after_its_soak_and_the_remap_is_reported_by_itsel
 
     assert stored.effects() == {}
     first, then = sorted(stored.incidents.values(), key=lambda incident: incident.name)
-    assert (first.status.fault, first.open) == ("contained", False)
-    assert (then.status.fault, then.status.cause, then.open) == (
+    assert (first.status.fault.fault_class, first.open) == ("contained", False)
+    assert (then.status.fault.fault_class, then.status.fault.cause, then.open) == (
         "pending",
         "row-remap-pending",
         True,

@@ -69,7 +69,7 @@ def test_a_crash_after_any_step_changes_nothing_in_the_end(
 
 def _reported(stored: Stored) -> dict[str, tuple[str, str]]:
     return {
-        name: (incident.status.fault, incident.status.phase)
+        name: (incident.status.fault.fault_class, incident.status.phase)
         for name, incident in stored.incidents.items()
     }
 
@@ -92,9 +92,9 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
             if step.stored.effect == "NoExecute":
                 continue  # it is not raised, only reported anew
             status = reported[step.rule.gpu]
-            assert status.tainted_at is not None
-            assert at(second) >= status.tainted_at + timedelta(seconds=3)
-            recorded = {record.device for record in status.rules if record.effect != "None"}
+            assert status.eviction.tainted_at is not None
+            assert at(second) >= status.eviction.tainted_at + timedelta(seconds=3)
+            recorded = {record.device for record in status.scope.rules if record.effect != "None"}
             (planned,) = [planned for _, planned in decision.pairs if planned.uuid == step.rule.gpu]
             assert {str(rule.device) for rule in planned.rules} <= recorded
         settle(stored, seen, second)

@@ -75,7 +75,7 @@ class TestRelease:
 
         settle(stored, mended, 20)
         assert stored.effects() == {"gpu-0": "NoExecute"}
-        assert stored.incident.status.cause == "xid-95"
+        assert stored.incident.status.fault.cause == "xid-95"
         settle(stored, mended, 620)
         assert stored.effects() == {}
 
@@ -89,7 +89,7 @@ class TestRelease:
         settle(stored, later, 40)
 
         assert set(stored.effects()) == ALL_SEVEN
-        assert stored.incident.status.fault == "gpu"
+        assert stored.incident.status.fault.fault_class == "gpu"
 
     def test_devices_published_without_a_uuid_keep_their_rules(self) -> None:
         stored = Stored()

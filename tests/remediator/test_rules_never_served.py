@@ -6,7 +6,8 @@ import pytest
 
 from exporter.model.node_health import GpuHealth
 from remediator.metrics.transitions import changed
-from remediator.model.incident import RULES_NOT_SERVED, Condition, Incident
+from remediator.model.incident import Incident
+from remediator.model.incident_status import RULES_NOT_SERVED, Condition
 from remediator.plan.events import POD_PLANNED
 from remediator.plan.evictions import EVICTS_MONITOR
 from remediator.plan.node_decision import decide_node
@@ -65,16 +66,20 @@ def test_the_incident_is_in_the_mode_of_the_policy_and_says_what_cannot_be_writt
     decided(stored, seen(dead(0), gpu(1), **HELD), 1)
 
     status = stored.incident.status
-    assert (status.mode, status.phase, status.needs) == ("Enforce", "Suspected", "NodeReboot")
+    assert (status.policy.mode, status.phase, status.repair.needs) == (
+        "Enforce",
+        "Suspected",
+        "NodeReboot",
+    )
     assert status.message.startswith(
         "NoExecute deferred: DeviceTaintRules are not served by this cluster"
     )
     assert stated(stored.incident)["Deferred"].reason == "RulesNotServed"
     assert RULES_NOT_SERVED not in {one.type for one in status.conditions}
-    assert [(plan.device, plan.effect) for plan in status.would_taint] == [
+    assert [(plan.device, plan.effect) for plan in status.scope.would_taint] == [
         ("gpu.nvidia.com/node-a/gpu-0", "NoExecute")
     ]
-    assert [affected.pod for affected in status.affected] == ["train-0"]
+    assert [affected.pod for affected in status.scope.affected] == ["train-0"]
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))
@@ -123,7 +128,7 @@ def test_what_would_be_written_ends_at_the_ceiling(ceiling: Ceiling, planned: li
     stored = Stored()
     decided(stored, seen(dead(0)), 1, policy(LIFTED, ceiling=ceiling))
 
-    assert [plan.effect for plan in stored.incident.status.would_taint] == planned
+    assert [plan.effect for plan in stored.incident.status.scope.would_taint] == planned
     assert ("Deferred" in stated(stored.incident)) == bool(planned)
 
 
@@ -131,11 +136,11 @@ def test_better_evidence_is_waited_for_first() -> None:
     stored, doubtful = Stored(), mig_gpu(0, xid(94))
     decided(stored, seen(doubtful), 1)
     assert stored.incident.status.message.startswith("waiting for better evidence")
-    assert stored.incident.status.would_taint == ()
+    assert stored.incident.status.scope.would_taint == ()
 
     decided(stored, seen(doubtful), 6)
     assert stored.incident.status.message.startswith("NoSchedule deferred: DeviceTaintRules are")
-    assert len(stored.incident.status.would_taint) == 7
+    assert len(stored.incident.status.scope.would_taint) == 7
 
 
 class TestNodeCondition:
@@ -184,7 +189,7 @@ class TestNodeCondition:
         stored = Stored()
 
         assert decided(stored, seen(SICK), 1)[0] in ("", "False")
-        assert stored.incident.status.needs == "GPUReset"
+        assert stored.incident.status.repair.needs == "GPUReset"
 
     def test_is_taken_back_when_the_gpu_is_healthy_again(self) -> None:
         stored, node_level = Stored(), gpu(0, recovery_action=action(2, 1, 1))
@@ -265,8 +270,8 @@ class TestRulesThatWereServed:
         now = seen(dead(0), gpu(1), unseen=tuple(rules.values()), **HELD)
         reconciled(stored, now, 30, policy(LIFTED, mode="incident-only"), rules_served=False)
 
-        assert stored.incident.status.mode == "IncidentOnly"
-        assert [record.effect for record in stored.incident.status.rules] == ["NoExecute"]
+        assert stored.incident.status.policy.mode == "IncidentOnly"
+        assert [record.effect for record in stored.incident.status.scope.rules] == ["NoExecute"]
 
 
 def test_once_rules_are_served_taints_follow_and_settle_in_the_same_mode() -> None:
@@ -278,7 +283,7 @@ def test_once_rules_are_served_taints_follow_and_settle_in_the_same_mode() -> No
 
     settle(stored, view(dead(0), **HELD), 10_004)
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.mode == "Enforce"
+    assert stored.incident.status.policy.mode == "Enforce"
     taken = [step for step in stored.taken if isinstance(step, WriteStatus)]
     times = [
         happened.family
@@ -302,7 +307,7 @@ def test_repeats_count_and_the_third_waits_for_a_user() -> None:
         recovered(stored, 1 + 200_000.0 * number)
 
     last = max(stored.incidents.values(), key=lambda one: one.name)
-    assert (last.status.recurrence, last.status.phase) == (3, "NeedsHuman")
+    assert (last.status.history.recurrence, last.status.phase) == (3, "NeedsHuman")
 
 
 def test_an_error_that_passes_while_its_evidence_is_waited_for_is_no_repeat() -> None:
@@ -317,7 +322,7 @@ def test_an_error_that_passes_while_its_evidence_is_waited_for_is_no_repeat() ->
     recovered(stored, 500_000)
 
     last = max(stored.incidents.values(), key=lambda one: one.name)
-    assert last.status.recurrence == 1
+    assert last.status.history.recurrence == 1
 
 
 def test_while_recovery_is_verified_nothing_is_deferred() -> None:

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth
-from remediator.model.incident import RULES_NOT_SERVED, Incident
+from remediator.model.incident import Incident
+from remediator.model.incident_status import RULES_NOT_SERVED
 from remediator.model.taint_rule import Rule
 from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import DeleteRule, WriteStatus
@@ -66,7 +67,9 @@ def evicting() -> Stored:
 
 
 def rules_reported(incident: Incident) -> dict[str, str]:
-    return {record.device.rpartition("/")[2]: record.effect for record in incident.status.rules}
+    return {
+        record.device.rpartition("/")[2]: record.effect for record in incident.status.scope.rules
+    }
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["same process", "restarted"])
@@ -88,7 +91,10 @@ def test_a_soak_that_ends_while_rules_are_not_served_closes_nothing(knows: bool)
     for seconds in (900, 910):
         settle(stored, view(MENDED), seconds)
     assert stored.effects() == {}
-    assert (stored.incident.status.phase, stored.incident.status.recurrence) == ("Recovered", 1)
+    assert (stored.incident.status.phase, stored.incident.status.history.recurrence) == (
+        "Recovered",
+        1,
+    )
     conditions = {
         condition.type: condition.status for condition in stored.incident.status.conditions
     }
@@ -130,7 +136,7 @@ def test_a_rule_that_no_status_has_noted_yet_counts_as_seen() -> None:
     assert stored.effects() == {"gpu-0": "NoSchedule"}
     assert stored.incident.blank
     unserved(stored, MENDED, 101)
-    assert (stored.incident.open, stored.incident.status.fault) == (True, "gpu")
+    assert (stored.incident.open, stored.incident.status.fault.fault_class) == (True, "gpu")
     for seconds in (702, 712):
         unserved(stored, MENDED, seconds)
 
@@ -169,14 +175,14 @@ def test_rules_that_are_not_listed_yet_overwrite_no_list() -> None:
 def test_served_again_a_taint_stands_for_the_settle_time_before_anybody_is_evicted() -> None:
     stored = Stored()
     settle(stored, view(SICK), 2)
-    before = stored.incident.status.tainted_at
+    before = stored.incident.status.eviction.tainted_at
     unserved(stored, SICK, 3)
     for seconds in (100, 102):
         settle(stored, view(SICK), seconds)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
     settle(stored, view(SICK), 104)
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.tainted_at == before, "rates count it from when it began"
+    assert stored.incident.status.eviction.tainted_at == before, "rates count it from when it began"
 
 
 def test_a_user_who_ignores_the_fault_meanwhile_has_its_rules_deleted_once_they_are_seen() -> None:
@@ -224,7 +230,7 @@ def test_a_call_for_repair_stays_as_it_is_while_rules_are_not_served(
     node = view(dead(0), gpu(1), pods=pods, claims=claims)
     for second in (1, 2, 6, 20):
         before = reconciled(stored, node, second, rows)
-    request, rules = stored.incident.status.repair_request, stored.rules
+    request, rules = stored.incident.status.repair.request, stored.rules
     assert before[:2] == (
         ("False", "WaitingForNeighbours") if waits else ("True", "NodeRebootNeeded")
     )
@@ -239,5 +245,5 @@ def test_a_call_for_repair_stays_as_it_is_while_rules_are_not_served(
     after = reconciled(stored, node, 3001, rows)
 
     assert after == before
-    assert stored.incident.status.mode == "Enforce"
-    assert stored.incident.status.repair_request == request
+    assert stored.incident.status.policy.mode == "Enforce"
+    assert stored.incident.status.repair.request == request

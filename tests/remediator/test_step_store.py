@@ -8,7 +8,8 @@ import pytest
 
 from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
-from remediator.model.incident import AffectedPod, Incident, IncidentSpec, IncidentStatus
+from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.incident_status import AffectedPod, IncidentStatus
 from remediator.model.node import NodeCondition
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.steps import (

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from remediator.model.claim import ADMIN
-from remediator.model.incident import IncidentStatus
+from remediator.model.incident_status import IncidentStatus
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts, RawPod, facts_of
 from remediator.plan.node_decision import decide_node
@@ -105,7 +105,7 @@ def test_an_old_error_restricts_its_slice_for_one_soak_and_disrupts_nobody(
     assert effects == {"NoSchedule"}
     assert left.rules == {}, "it ends after the soak time"
     assert not [step for step in left.taken if isinstance(step, EvictPod | WriteNodeConditions)]
-    assert (left.incident.status.phase, left.incident.status.recurrence) == ("Recovered", 1)
+    assert (left.incident.status.phase, left.incident.status.history.recurrence) == ("Recovered", 1)
     assert {rule.effect for rule in left.rules.values()} <= {"NoSchedule"}
     assert left.incident.spec.uuid == uuid(0)
 
@@ -150,7 +150,7 @@ def test_admin_access_that_was_there_evicts_nobody_who_came_later() -> None:
         new, _ = shown.usage.claims
         monitor = claim(SLICE_5, "monitor", admin_access=True)
         play(stored, with_fields(shown, claims=(new, monitor)), seconds)
-    assert ADMIN in {affected.via for affected in stored.incident.status.affected}
+    assert ADMIN in {affected.via for affected in stored.incident.status.scope.affected}
     assert stored.effects() == {SLICE_5: "NoSchedule"}
 
 

@@ -82,13 +82,13 @@ def test_what_one_pool_enforces_is_not_lowered_by_another(
     stored = played(first, then, ONE_ENFORCES)
 
     assert effects(stored) == {"node-a": "NoExecute"}
-    assert stored.incident.status.mode == "Enforce"
+    assert stored.incident.status.policy.mode == "Enforce"
 
 
 def test_the_incident_says_what_the_other_pool_spares() -> None:
     stored = played(BOTH, BOTH, ONE_ENFORCES)
 
-    assert [(would.device, would.effect) for would in stored.incident.status.would_taint] == [
+    assert [(would.device, would.effect) for would in stored.incident.status.scope.would_taint] == [
         (str(ANOTHERS.device), "NoExecute")
     ]
 
@@ -186,5 +186,5 @@ class TestAPoolIntoWhichOtherNodesPublish:
         stored = self.played("train-0")
 
         assert stored.incident.status.phase == "Evicting"
-        assert [held.pod for held in stored.incident.status.affected] == ["train-0"]
+        assert [held.pod for held in stored.incident.status.scope.affected] == ["train-0"]
         assert self.played().incident.status.phase == "Drained"

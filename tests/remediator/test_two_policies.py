@@ -77,7 +77,7 @@ def test_a_class_that_is_off_there_waits_for_a_person_as_before() -> None:
     sticky = policy(mode="enforce", sticky=True)
     for second in (1, 6):
         settle(stored, SICK, second, sticky)
-    assert stored.incident.status.untaint == "OnConfirmation"
+    assert stored.incident.status.recovery.untaint == "OnConfirmation"
 
     other = msgspec.structs.replace(policy(mode="off"), disagrees="another leader's")
     for second in (21, 700):

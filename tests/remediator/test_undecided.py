@@ -1,5 +1,6 @@
 """An object of a shape that nobody thought of costs its own GPU the decision, and no other one."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from kubeapi.store import Store
 from remediator.diagnose.fault import Unknown
-from remediator.model.incident import Incident, TimelineEntry
+from remediator.model.incident import Incident
+from remediator.model.incident_status import TimelineEntry
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.node_decision import NodeDecision, decide_node
@@ -78,7 +80,7 @@ def poisoned(kind: str, stored: Stored, seen: NodeView) -> NodeView:
         strange: Any = StrangePod()
         return with_fields(seen, claims=(claim("gpu-0"),), pods=(strange,))
     incident = stored.incidents[f"{uuid(0).lower()}-1"]
-    status = msgspec.structs.replace(incident.status, evicted=(STRANGE,))
+    status = with_fields(incident.status, evicted=(STRANGE,))
     stored.incidents[incident.name] = msgspec.structs.replace(incident, status=status)
     return seen
 
@@ -115,7 +117,7 @@ def test_a_gpu_on_which_we_fail_is_not_healed_and_its_soak_begins_anew(kind: str
     mended = gpu(0, xid(79), epoch_started=at(100), recovery_action=action(0, 101, 101))
     settle(stored, view(mended), 110)
     name = stored.incident.name
-    assert stored.incident.status.healthy_since == at(110)
+    assert stored.incident.status.recovery.healthy_since == at(110)
     good = stored.incident
     seen = poisoned(kind, stored, view(mended))
 
@@ -123,9 +125,9 @@ def test_a_gpu_on_which_we_fail_is_not_healed_and_its_soak_begins_anew(kind: str
 
     assert is_unknown_for_a_bug(decision)
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.healthy_since is None
+    assert stored.incident.status.recovery.healthy_since is None
 
-    cured = msgspec.structs.replace(stored.incident.status, evicted=good.status.evicted)
+    cured = with_fields(stored.incident.status, evicted=good.status.eviction.evicted)
     stored.incidents[name] = msgspec.structs.replace(stored.incident, status=cured)
     settle(stored, view(mended), 5010)
     assert stored.effects() == {"gpu-0": "NoExecute"}
@@ -170,8 +172,8 @@ ODD = (
     {"timeline": (TimelineEntry(FIRST, "Suspected", "by hand"),)},
     {"tainted_at": LAST, "evicting_at": LAST},
     {"tainted_at": FIRST, "evicting_at": FIRST},
-    {"repair_request": repair_request(LAST), "mode": "Enforce"},
-    {"repair_request": repair_request(FIRST), "mode": "Enforce"},
+    {"request": repair_request(LAST), "mode": "Enforce"},
+    {"request": repair_request(FIRST), "mode": "Enforce"},
 )
 WATCHFUL = Limits(
     evict=Caps(rate=Rate(5, timedelta(minutes=10))),
@@ -230,9 +232,7 @@ def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
             mine,
             metadata=msgspec.structs.replace(mine.metadata, name=f"other-{index}"),
             spec=msgspec.structs.replace(mine.spec, node=f"node-{index}", uuid=uuid(index)),
-            status=msgspec.structs.replace(
-                mine.status, node=f"node-{index}", timeline=(begun[index == 4],)
-            ),
+            status=with_fields(mine.status, node=f"node-{index}", timeline=(begun[index == 4],)),
         )
         for index in (2, 3, 4)
     ]
@@ -249,7 +249,7 @@ def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
 
 def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
     stored = tainted()
-    odd = with_fields(stored.incident.status, repair_request=repair_request(LAST))
+    odd = with_fields(stored.incident.status, request=repair_request(LAST))
     name = stored.incident.name
     stored.incidents[name] = msgspec.structs.replace(stored.incident, status=odd)
     facts = NodeFacts(name=NODE, uid="n", conditions=())
@@ -316,13 +316,22 @@ def year_0(stored: Stored) -> frozenset[str]:
     return store.unreadable
 
 
+def of_schema_1(stored: Stored) -> frozenset[str]:
+    """Return the names of incidents that cannot be read where an older release wrote them."""
+    store, one = Store(Incident), stored.incident
+    status = {"schemaVersion": 1, "fault": "lost", "cause": "xid-79", "phase": "Tainted"}
+    store.put(msgspec.Raw(msgspec.json.encode({**msgspec.to_builtins(one), "status": status})))
+    return store.unreadable
+
+
+@pytest.mark.parametrize("unreadable", [year_0, of_schema_1])
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("state", ["sick", "healthy"])
 def test_a_taint_whose_incident_cannot_be_read_stays_as_it_is_and_is_reported(
-    state: str, restarted: bool
+    state: str, restarted: bool, unreadable: Callable[[Stored], frozenset[str]]
 ) -> None:
     stored = tainted(gpu(1))
-    unread, effects = year_0(stored), stored.effects()
+    unread, effects = unreadable(stored), stored.effects()
     assert unread == {f"{uuid(0).lower()}-1"}
     if restarted:
         stored.incidents.clear()
@@ -343,7 +352,7 @@ def test_a_taint_whose_incident_cannot_be_read_stays_as_it_is_and_is_reported(
 def test_an_incident_that_cannot_be_read_is_not_pruned() -> None:
     stored = tainted()
     one = stored.incident
-    closed = msgspec.structs.replace(one.status, closed_at=at(6), handled_through=at(6))
+    closed = with_fields(one.status, closed_at=at(6), handled_through=at(6))
     stored.incidents[one.name] = msgspec.structs.replace(one, status=closed)
     stored.rules.clear()
     later = 400 * 86400.0

@@ -8,7 +8,8 @@ import pytest
 
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
-from remediator.model.incident import Incident, Target
+from remediator.model.incident import Incident
+from remediator.model.incident_status import Target
 from remediator.model.node import NodeFacts
 from remediator.plan.boards import bind_boards
 from remediator.plan.node_condition import HandoverOptions
@@ -78,7 +79,7 @@ def test_a_mode_goes_on_while_nobody_publishes_the_device(rows: Policy, seen: No
     settle(stored, seen, 100, rows)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.mode == "Enforce"
+    assert stored.incident.status.policy.mode == "Enforce"
 
 
 def test_a_mode_goes_on_where_the_incident_was_deleted_or_the_rules() -> None:
@@ -95,7 +96,7 @@ def test_a_mode_goes_on_where_the_incident_was_deleted_or_the_rules() -> None:
 
         settle(stored, SILENT, 100, BY_RACK)
 
-        assert stored.incident.status.mode == "Enforce"
+        assert stored.incident.status.policy.mode == "Enforce"
         assert bool(stored.effects()) == (forget == "the incident")
 
 
@@ -114,7 +115,7 @@ def test_an_exemption_by_pool_holds_for_a_gpu_that_was_never_published(
         for step in decision.steps:
             stored.take(step, at(second))
 
-    assert stored.incident.status.mode == "IncidentOnly"
+    assert stored.incident.status.policy.mode == "IncidentOnly"
     assert not any(condition.status == "True" for condition in stored.conditions.values())
 
 

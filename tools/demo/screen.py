@@ -193,7 +193,7 @@ def _incidents(picture: Picture, most: int) -> Iterator[Text]:
         yield _line(
             "  incident ",
             (f"{incident.node} GPU {number}", "bold"),
-            f" {status.cause}, {status.scope.summary}: ",
+            f" {status.fault.cause}, {status.scope.summary}: ",
             (status.phase, _PHASES.get(status.phase, "yellow")),
             f"  {status.message}",
         )

@@ -295,7 +295,7 @@ def test_names_of_pods_are_pseudonyms_where_that_is_desired(
         assert GONE in with_names[name]
         assert '"reason": "Error"' in found[name] or "CrashLoopBackOff" in found[name]
     affected = json.loads(found["objects/deviceincidents.json"])["items"]
-    pods = [pod for each in affected for pod in each["status"].get("affectedPods", ())]
+    pods = [pod for each in affected for pod in each["status"]["scope"].get("affectedPods", ())]
     assert {pod["namespace"] for pod in pods} == {"default", "namespace-1"}
     assert all(pod["pod"].startswith("pod-") for pod in pods)
     for text in found.values():

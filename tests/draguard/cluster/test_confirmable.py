@@ -8,7 +8,8 @@ import pytest
 from draguard.cluster.intents import confirmation_refusal
 from exporter.model.node_health import RecoveryAction
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
-from remediator.model.incident import Condition, IncidentStatus, with_intent
+from remediator.model.incident import with_intent
+from remediator.model.incident_status import Condition, IncidentStatus
 from remediator.plan.board import Board
 from remediator.plan.boards import bind_boards
 from tests.remediator.builders import (

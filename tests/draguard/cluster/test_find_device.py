@@ -21,7 +21,7 @@ from remediator.model.claim import (
     Claim,
     Toleration,
 )
-from remediator.model.incident import Target
+from remediator.model.incident_status import Target
 from tests.draguard.fleet import T0
 from tests.lab.foreign import decoded, foreign_slices
 from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid, with_fields

@@ -9,7 +9,7 @@ from draguard.__main__ import main
 from draguard.cluster.cordon_rule import CORDONED_BY, KEY, REASON, SINCE, Cordon
 from draguard.cluster.cordon_rule import manifest as manifest_of
 from exporter.model.device import Device
-from remediator.model.incident import Target
+from remediator.model.incident_status import Target
 from remediator.model.taint_rule import manifest
 from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
 from tests.chain.scene import resource_slice

@@ -16,7 +16,7 @@ from draguard.cluster.pod_owners import Owned
 from draguard.cluster.reading import Reader
 from draguard.commands.cordon import agreed_pods
 from remediator.model.claim import Claim, Toleration
-from remediator.model.incident import Target
+from remediator.model.incident_status import Target
 from tests.draguard.cluster.test_find_device import tolerating
 from tests.remediator.builders import DRIVER, uuid
 from tests.remediator.playing import claim

@@ -11,7 +11,8 @@ from draguard.cluster.intents import WrongIntentError, intent_of, patch, until_o
 from exporter.model.node_health import RecoveryAction
 from kubeapi import clock
 from remediator.diagnose.fault import Record
-from remediator.model.incident import IncidentSpec, IncidentStatus, SeenSignal, TimelineEntry
+from remediator.model.incident import IncidentSpec
+from remediator.model.incident_status import SeenSignal, TimelineEntry
 from remediator.model.intent import FIELDS, Intent, Kind
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import (
@@ -25,7 +26,7 @@ from tests.draguard.fleet import (
     report,
 )
 from tests.draguard.printed import masked, matches, printed
-from tests.remediator.builders import T0, gpu, xid
+from tests.remediator.builders import T0, gpu, make_status, xid
 
 Tell = Callable[..., str]
 END = datetime(2099, 1, 1, tzinfo=UTC)
@@ -216,14 +217,14 @@ def old_driver(fleet: Fleet) -> Iterator[str]:
     well = boards()["node-a"]
     report(fleet.cluster, "node-a", health(board, well[1], at=clock.now()))
     record = Record.of(line)
-    status = IncidentStatus(
-        fault="gpu",
+    status = make_status(
+        fault_class="gpu",
         cause="xid-95",
         evidence=("XID 95 (Uncontained ECC error), seen by kmsg and nvml",),
         phase="Tainted",
         mode="Enforce",
         needs="GPUReset",
-        opened_boot_id="boot-1",
+        boot_id="boot-1",
         seen_through=seen,
         seen_signals=(
             SeenSignal(code=record.code, count=record.count, first_seen_time=record.first_seen),

@@ -119,7 +119,9 @@ def test_what_was_ignored_for_a_milder_fault_is_untainted_on_a_new_word(
     fleet.cluster.client.merge_patch(path, {"spec": {"ignore": before}})
     read = {"kind": "Ignore", "state": "Overtaken", "seenTime": stamp(clock.now())}
     overtaken = [{**before, **read, "seenFault": "pending"}]
-    fleet.cluster.client.merge_patch(f"{path}/status", {"status": {"intents": overtaken}})
+    fleet.cluster.client.merge_patch(
+        f"{path}/status", {"status": {"policy": {"intents": overtaken}}}
+    )
 
     try:
         same = ("--reason", before["reason"], "--forever", "--yes")
@@ -128,7 +130,9 @@ def test_what_was_ignored_for_a_milder_fault_is_untainted_on_a_new_word(
         tell(LOST_INCIDENT, "--reason", "it may be lost as well", "--yes")
         assert ignored(fleet)["reason"] == "it may be lost as well"
     finally:
-        fleet.cluster.client.merge_patch(f"{path}/status", {"status": {"intents": None}})
+        fleet.cluster.client.merge_patch(
+            f"{path}/status", {"status": {"policy": {"intents": None}}}
+        )
 
 
 def test_an_incident_that_is_not_there_untaints_nothing(fleet: Fleet, tell: Tell) -> None:

@@ -119,7 +119,9 @@ def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
     stored: dict[str, Any] = msgspec.json.decode(client.get(path))
     version = stored["spec"]["versions"][0]
-    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["untaint"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["recovery"][
+        "properties"
+    ]["untaint"]
     # No replacement: the server's controllers write to it as well.
     client.merge_patch(path, {"spec": {"versions": stored["spec"]["versions"]}})
     try:
@@ -127,7 +129,7 @@ def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
     finally:
         install(control_plane, client)
     assert found.state == "warn"
-    assert "it lacks status.untaint, so these fields are not stored" in found.says
+    assert "it lacks status.recovery.untaint, so these fields are not stored" in found.says
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,13 @@ def test_crds_of_an_older_schema(fleet: Fleet, examine: Examine) -> None:
     client = fleet.cluster.client
     stored: dict[str, Any] = msgspec.json.decode(client.get(CRD))
     schema = stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
-    for field in ("untaint", "recurrence", "needs", "foreignTaints"):
-        del schema["status"]["properties"][field]
+    for group, field in (
+        ("recovery", "untaint"),
+        ("history", "recurrence"),
+        ("repair", "needs"),
+        ("scope", "foreignTaints"),
+    ):
+        del schema["status"]["properties"][group]["properties"][field]
     client.merge_patch(CRD, {"spec": {"versions": stored["spec"]["versions"]}})
     try:
         found = examine("--kubeconfig", fleet.kubeconfig)["CRD deviceincidents"]

@@ -13,19 +13,12 @@ from draguard.render.plan_page import plan_page
 from kubeapi.types import ObjectMeta
 from remediator.controller.debug_plan import GpuPlan, NodePlan, Page
 from remediator.diagnose.fault import Need
-from remediator.model.incident import (
-    Condition,
-    Incident,
-    IncidentSpec,
-    IncidentStatus,
-    ScopeRecord,
-    Target,
-    TimelineEntry,
-)
+from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.incident_status import Condition, ScopeStatus, Target, TimelineEntry
 from remediator.model.intent import IntentRecord
 from remediator.plan.stages import Wake
 from remediator.plan.words import NEEDS
-from tests.remediator.builders import DRIVER, T0, with_fields
+from tests.remediator.builders import DRIVER, T0, make_status, with_fields
 
 ROOT = Path(__file__).parents[3]
 NOW = T0 + timedelta(hours=3)
@@ -33,7 +26,9 @@ NOW = T0 + timedelta(hours=3)
 
 def words(**status: object) -> str:
     spec = IncidentSpec(node="node-a", uuid="GPU-a")
-    reported = with_fields(IncidentStatus(fault="lost", cause="xid-79", phase="Tainted"), **status)
+    reported = with_fields(
+        make_status(fault_class="lost", cause="xid-79", phase="Tainted"), **status
+    )
     return plain(incident_page(Incident(ObjectMeta(name="gpu-a-1"), spec, reported), NOW))
 
 
@@ -137,7 +132,7 @@ def test_no_evidence_is_waited_for_where_only_rules_are_missing(reason: str, ste
 
 
 def test_the_gpu_has_its_node_and_index_beside_its_uuid() -> None:
-    scope = ScopeRecord("whole GPU", (Target(DRIVER, "node-a", "gpu-3", "GPU-a"),))
+    scope = ScopeStatus("whole GPU", (Target(DRIVER, "node-a", "gpu-3", "GPU-a"),))
 
     assert re.search("^GPU +GPU-a, node-a/3$", words(scope=scope), re.MULTILINE)
 

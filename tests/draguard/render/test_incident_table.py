@@ -11,12 +11,8 @@ from draguard.cluster.incident_lines import incident_lines
 from draguard.render.incident_table import GROUPED_FROM, incident_table
 from draguard.render.plain import plain
 from kubeapi.types import ObjectMeta
-from remediator.model.incident import (
-    AffectedPod,
-    Condition,
-    Incident,
-    ScopeRecord,
-)
+from remediator.model.incident import Incident
+from remediator.model.incident_status import AffectedPod, Condition, ScopeStatus
 from tests.remediator.builders import T0, incident, uuid
 
 
@@ -51,7 +47,7 @@ def test_a_few_are_not_grouped() -> None:
         {"conditions": (Condition("Deferred", "True", "Budget", T0),)},
         {"mode": "IncidentOnly"},
         {"needs": "Replacement"},
-        {"scope": ScopeRecord("1 of 7 slices")},
+        {"scope": ScopeStatus("1 of 7 slices")},
         {"message": "NoExecute deferred: hold by ana: run 1"},
     ],
 )
@@ -108,7 +104,7 @@ def test_closed_incidents_stay_in_order_of_time() -> None:
 def test_a_row_has_the_node_and_the_index_of_its_gpu() -> None:
     (whole,) = rows([incident(3)])
     (part,) = rows([incident(3, device="gpu-3-mig-1g10gb-19-4")])
-    (unknown,) = rows([incident(3, scope=ScopeRecord())])
+    (unknown,) = rows([incident(3, scope=ScopeStatus())])
     (odd,) = rows([incident(3, device="accelerator-3")])
 
     assert [row.split()[1] for row in (whole, part, unknown, odd)] == [
@@ -138,10 +134,10 @@ def test_names_are_short_unless_two_begin_alike() -> None:
 def test_sick_gpus_come_first_and_among_them_the_worst_class_by_node_and_index() -> None:
     found = incident_lines(
         [
-            incident(0, fault="node", phase="Verifying"),
+            incident(0, fault_class="node", phase="Verifying"),
             incident(10, node="node-b"),
             incident(2, node="node-b"),
-            incident(5, node="node-c", fault="lost"),
+            incident(5, node="node-c", fault_class="lost"),
         ]
     )
 
@@ -156,9 +152,11 @@ def test_sick_gpus_come_first_and_among_them_the_worst_class_by_node_and_index()
 def test_an_incident_that_needs_a_user_comes_before_more_severe_ones_and_verifying_ones_last() -> (
     None
 ):
-    severe = [incident(0, node=f"node-{i:02d}", fault="lost", cause=f"xid-{i}") for i in range(12)]
-    human = incident(0, node="node-y", fault="memory", phase="NeedsHuman")
-    verifying = incident(0, node="node-a", fault="node", phase="Verifying")
+    severe = [
+        incident(0, node=f"node-{i:02d}", fault_class="lost", cause=f"xid-{i}") for i in range(12)
+    ]
+    human = incident(0, node="node-y", fault_class="memory", phase="NeedsHuman")
+    verifying = incident(0, node="node-a", fault_class="node", phase="Verifying")
 
     found = incident_lines([verifying, *severe, human])
 

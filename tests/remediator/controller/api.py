@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 from kubeapi.endpoint import Endpoint
@@ -45,7 +45,8 @@ class Api:
         self.misfit: Callable[[Json], str] = lambda _: ""
         """Why a status is refused as one that breaks its schema, "" when it does not."""
         self.lacks: frozenset[str] = frozenset()
-        """Fields of a status that an older schema lacks: they are dropped in silence."""
+        """Fields of a status, and of its groups, that an older schema lacks: they are dropped in
+        silence."""
         self.writes: list[tuple[str, str]] = []
         self.reads: list[str] = []
         self.closing = False
@@ -123,9 +124,17 @@ class Api:
             yield None
 
 
-def _merged(stored: Json, patch: Json) -> Json:
-    """Return what a merge patch makes of the top of an object: null deletes."""
-    return {key: value for key, value in {**stored, **patch}.items() if value is not None}
+def merged(stored: Json, patch: Json) -> Json:
+    """Return what a merge patch makes of an object (RFC 7386): null deletes."""
+    found = {key: value for key, value in stored.items() if key not in patch}
+    for key, value in patch.items():
+        before = stored.get(key)
+        if isinstance(value, dict):
+            below = cast("Json", before) if isinstance(before, dict) else {}
+            found[key] = merged(below, cast("Json", value))
+        elif value is not None:
+            found[key] = value
+    return found
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -259,19 +268,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(422, {"kind": "Status", "message": why, "reason": "Invalid"})
             return
         parts = {
-            key: _merged(stored.get(key, {}), body[key])
-            for key in ("spec", "status")
-            if key in body
+            key: merged(stored.get(key, {}), body[key]) for key in ("spec", "status") if key in body
         }
         for field in self.api.lacks:
-            parts.get("status", {}).pop(field, None)
+            *group, lacking = field.split(".")
+            status = parts.get("status", {})
+            (status.get(group[0], {}) if group else status).pop(lacking, None)
         if parts and all(stored.get(key, {}) == part for key, part in parts.items()):
             self._answer(200, stored)
             return
         meta = {key: value for key, value in body.get("metadata", {}).items() if value is not None}
         for field in {"labels", "annotations"} & meta.keys():
-            merged = stored["metadata"].get(field, {}) | meta[field]
-            meta[field] = {key: stated for key, stated in merged.items() if stated is not None}
+            meta[field] = merged(stored["metadata"].get(field, {}), meta[field])
         self._answer(200, self.api.put(collection, name, metadata=meta, **parts))
 
     def do_DELETE(self) -> None:

@@ -129,7 +129,7 @@ def incident(version: str, tainted_at: str) -> hostile.Json:
     return {
         "metadata": {"name": name, "uid": "u-1", "resourceVersion": version},
         "spec": {"node": "node-a", "uuid": uuid(0)},
-        "status": {"fault": "gpu", "taintedTime": tainted_at},
+        "status": {"fault": {"class": "gpu"}, "eviction": {"taintedTime": tainted_at}},
     }
 
 

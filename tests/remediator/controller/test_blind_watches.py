@@ -281,9 +281,9 @@ def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(roo
     assert not room.blind()
     assert not room.cluster.fleet().rules_served
     assert one["status"]["phase"] == "Suspected"
-    assert one["status"]["mode"] == "Enforce"
+    assert one["status"]["policy"]["mode"] == "Enforce"
     assert "NoExecute deferred: DeviceTaintRules are not served" in one["status"]["message"]
-    assert [rule["effect"] for rule in one["status"]["rules"]] == ["NoExecute"]
+    assert [rule["effect"] for rule in one["status"]["scope"]["rules"]] == ["NoExecute"]
     assert room.api.effects() == {"gpu-0": "NoExecute"}, "nobody could delete it"
 
     room.api.unserved.clear()
@@ -291,7 +291,9 @@ def test_where_rules_stop_being_served_incidents_go_on_and_nothing_is_frozen(roo
     room.seen("rules are listed", lambda: room.cluster.peek(NODE).stored.rules and not room.blind())
     room.decide()
     (one,) = room.api.stored[INCIDENTS].values()
-    assert [rule["device"] for rule in one["status"]["rules"]] == [f"gpu.nvidia.com/{NODE}/gpu-0"]
+    assert [rule["device"] for rule in one["status"]["scope"]["rules"]] == [
+        f"gpu.nvidia.com/{NODE}/gpu-0"
+    ]
 
 
 def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room: Room) -> None:
@@ -301,7 +303,10 @@ def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room
     room.decide()
     with room.api.changed:
         for name, stored in room.api.stored[INCIDENTS].items():
-            status = {**stored["status"], "cause": "restored"}
+            status = {
+                **stored["status"],
+                "fault": {**stored["status"]["fault"], "cause": "restored"},
+            }
             meta = {**stored["metadata"], "resourceVersion": "3"}
             room.api.stored[INCIDENTS][name] = {**stored, "status": status, "metadata": meta}
     before = len(room.api.reads)
@@ -311,7 +316,8 @@ def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room
     room.seen(
         "the restored one is known",
         lambda: (
-            [incident.status.cause for incident in room.cluster.cache.incidents()] == ["restored"]
+            [incident.status.fault.cause for incident in room.cluster.cache.incidents()]
+            == ["restored"]
         ),
     )
 

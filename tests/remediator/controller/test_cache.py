@@ -11,14 +11,8 @@ from exporter.model.resource_slices import ResourceSlice
 from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.model import taint_rule
-from remediator.model.incident import (
-    Incident,
-    IncidentSpec,
-    IncidentStatus,
-    ScopeRecord,
-    Target,
-    incident_name,
-)
+from remediator.model.incident import Incident, IncidentSpec, incident_name
+from remediator.model.incident_status import IncidentStatus, ScopeStatus, Target
 from remediator.model.taint_rule import RawRule, Rule
 from remediator.plan.boards import bind_boards
 from remediator.plan.node_decision import NodeDecision, decide_node
@@ -29,6 +23,7 @@ from tests.remediator.builders import (
     at,
     gpu,
     last_named,
+    make_status,
     policy,
     published,
     report,
@@ -95,7 +90,7 @@ def raw_rule(
 def incident(node: str = "node-a", version: str = "5") -> Incident:
     target = Target(DRIVER, node, "gpu-0", uuid(0, node))
     spec = IncidentSpec(node, uuid(0, node))
-    found = IncidentStatus(fault="gpu", phase="Suspected", scope=ScopeRecord("", (target,)))
+    found = make_status(fault_class="gpu", phase="Suspected", scope=ScopeStatus("", (target,)))
     return Incident(ObjectMeta(name=f"{node}-1", uid="u", resource_version=version), spec, found)
 
 
@@ -154,7 +149,7 @@ def test_a_claim_marks_the_node_of_its_pool_where_the_sick_gpu_is_not_published(
     marks.taken()
     cache.claim("team/c", None, held)
     assert marks.taken() == set(), "nothing is wrong there"
-    status = IncidentStatus(fault="lost", phase="Suspected")
+    status = make_status(fault_class="lost", phase="Suspected")
     cache.incident("node-a-1", msgspec.structs.replace(incident(), status=status))
     marks.taken()
     cache.claim("team/c", held, None)
@@ -171,11 +166,11 @@ def test_claims_on_what_is_published_no_more_are_in_the_view(cache: Cache) -> No
     cache.claim("team/c", None, claim("gpu-0"))
     rack = claim("gpu-9", "other", driver="gpu.example.com", pool="rack-7")
     cache.claim("team/d", None, rack)
-    scope = ScopeRecord("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-8", uuid(3)),))
+    scope = ScopeStatus("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-8", uuid(3)),))
     incident = Incident(
         ObjectMeta(name=incident_name(uuid(3), 1), uid="u"),
         IncidentSpec("node-a", uuid(3)),
-        IncidentStatus(fault="lost", scope=scope),
+        make_status(fault_class="lost", scope=scope),
     )
     cache.incident(incident.name, incident)
 
@@ -370,7 +365,7 @@ def decided(cache: Cache) -> NodeDecision:
     return decide_node(cache.view("node-a", silent_a), cache.fleet(), policy(), at(1))
 
 
-OPEN = IncidentStatus(fault="gpu", cause="xid-95")
+OPEN = make_status(fault_class="gpu", cause="xid-95")
 
 
 def reported_elsewhere(status: IncidentStatus = OPEN) -> Incident:
@@ -392,8 +387,8 @@ def test_a_rule_whose_incident_another_node_has_opened_gets_no_second_one(cache:
 
 def test_a_published_gpu_that_nobody_reports_goes_on_with_its_incidents(cache: Cache) -> None:
     """Its last one was opened under another node, where the board was then."""
-    past = IncidentStatus(
-        fault="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)
+    past = make_status(
+        fault_class="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)
     )
     incident = reported_elsewhere(past)
     cache.incident(incident.name, incident)

@@ -257,7 +257,11 @@ def test_contained_errors_that_go_on_without_mig_make_the_gpu_suspect_in_an_inci
         settle(stored, with_fields(one, suspects=crashes.seen(one)), hours * 3600 + 11)
 
     status = stored.incident.status
-    assert (status.fault, status.cause, status.needs) == ("suspect", "xid-94-repeated", "Diagnosis")
+    assert (status.fault.fault_class, status.fault.cause, status.repair.needs) == (
+        "suspect",
+        "xid-94-repeated",
+        "Diagnosis",
+    )
     assert set(stored.effects().values()) <= {"None"}
 
 

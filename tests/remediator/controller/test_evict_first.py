@@ -124,7 +124,7 @@ def test_after_the_time_it_is_noexecute_and_the_mark_is_gone(room: Room) -> None
     room.api.protected = {"a": 429}
     sick(room, "a")
     until(room, "it was refused", lambda: room.api.evictions)
-    until(room, "the clock is stored", lambda: status(room).get("evictionStartTime"))
+    until(room, "the clock is stored", lambda: status(room).get("eviction", {}).get("startTime"))
 
     later(room, WITHIN)
 
@@ -139,16 +139,16 @@ def test_a_leader_that_takes_over_goes_on_with_the_same_clock(
     asks(room)
     room.api.protected = {"a": 429}
     sick(room, "a")
-    until(room, "the clock is stored", lambda: status(room).get("evictionStartTime"))
+    until(room, "the clock is stored", lambda: status(room).get("eviction", {}).get("startTime"))
     later(room, WITHIN - timedelta(seconds=60))
-    began, requests = status(room)["evictionStartTime"], len(room.api.evictions)
+    began, requests = status(room)["eviction"]["startTime"], len(room.api.evictions)
 
     # What the old leader remembers dies with it: its backoff, and what it requested.
     with leader(*served) as other:
         asks(other)
         other.ahead = room.ahead
         until(other, "it asks again", lambda: len(other.api.evictions) > requests)
-        assert status(other)["evictionStartTime"] == began
+        assert status(other)["eviction"]["startTime"] == began
         assert other.api.effects() == {"gpu-0": "NoSchedule"}
 
         later(other, timedelta(seconds=61))
@@ -159,7 +159,7 @@ def test_what_waits_says_which_pod_and_goes_on_when_the_budget_allows(room: Room
     asks(room, "wait")
     room.api.protected = {"a": 429}
     sick(room, "a")
-    until(room, "the clock is stored", lambda: status(room).get("evictionStartTime"))
+    until(room, "the clock is stored", lambda: status(room).get("eviction", {}).get("startTime"))
     later(room, WITHIN)
     until(room, "it is reported", lambda: "team/a (Ready)" in condition(room, "EvictionBlocked"))
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -177,7 +177,7 @@ def test_a_pod_of_an_extended_resource_waits_or_is_deleted(
     asks(room, extended=extended)
     room.api.protected = {"a": 429}
     sick(room, "a", extended=True)
-    until(room, "the clock is stored", lambda: status(room).get("evictionStartTime"))
+    until(room, "the clock is stored", lambda: status(room).get("eviction", {}).get("startTime"))
     later(room, WITHIN)
     until(room, "it is NoExecute", lambda: room.api.effects() == {"gpu-0": "NoExecute"})
 

@@ -10,7 +10,7 @@ import pytest
 
 from kubeapi.client import Client
 from remediator.controller.evictions import FIRST_WAIT, LONGEST_WAIT, SETTLING, Evictions
-from remediator.model.incident import AffectedPod
+from remediator.model.incident_status import AffectedPod
 from simulator.cluster import workloads
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile

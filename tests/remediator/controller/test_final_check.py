@@ -9,7 +9,8 @@ import pytest
 
 from remediator.controller.emergency import ANNOTATION
 from remediator.controller.final_check import FinalCheck
-from remediator.model.incident import AffectedPod, Incident
+from remediator.model.incident import Incident
+from remediator.model.incident_status import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.plan.steps import Disruption, EvictPod
 from remediator.reconcile import StepsFailedError

@@ -14,18 +14,20 @@ from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.versions import Versioned
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
+from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.incident_status import IncidentStatus
 from remediator.plan.steps import OpenIncident, WriteStatus
-from tests.remediator.builders import T0, at
+from tests.remediator.builders import T0, at, make_status, with_fields
+from tests.remediator.controller.api import merged
 from tests.remediator.controller.test_metrics import samples
 
 NEW = Incident(
-    ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"), IncidentStatus(fault="gpu")
+    ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"), make_status(fault_class="gpu")
 )
-TAINTED = IncidentStatus(
-    fault="gpu", mode="Enforce", phase="Tainted", tainted_at=at(2), seen_through=at(1)
+TAINTED = make_status(
+    fault_class="gpu", mode="Enforce", phase="Tainted", tainted_at=at(2), seen_through=at(1)
 )
-CLOSED = msgspec.structs.replace(TAINTED, phase="Recovered", closed_at=at(700))
+CLOSED = with_fields(TAINTED, phase="Recovered", closed_at=at(700))
 
 
 class Server:
@@ -45,8 +47,8 @@ class Server:
         assert self.stored is not None
         if body["metadata"]["resourceVersion"] != self.stored.metadata.resource_version:
             raise Conflict("somebody was first", status=409)
-        given = {name: value for name, value in body["status"].items() if value is not None}
-        status = msgspec.json.decode(msgspec.json.encode(given), type=IncidentStatus)
+        given = msgspec.json.decode(msgspec.json.encode(body["status"]))
+        status = msgspec.convert(merged({}, given), IncidentStatus)
         return self._keep(msgspec.structs.replace(self.stored, status=status))
 
     def _keep(self, new: Incident) -> bytes:

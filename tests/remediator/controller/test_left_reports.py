@@ -10,14 +10,25 @@ import pytest
 
 from kubeapi import clock
 from remediator.controller.cache import Cache
-from remediator.model.incident import IncidentSpec, IncidentStatus, incident_name
+from remediator.model.incident import IncidentSpec, incident_name
 from remediator.model.node import NodeFacts
 from remediator.plan.history import PRUNED_AT_ONCE
 from remediator.plan.node_decision import report_to_prune
 from remediator.plan.view import LeftReport, NodeView
 from remediator.reconcile import StepsFailedError
 from tests.lab.cluster import await_true
-from tests.remediator.builders import T0, at, gpu, incident, report, rule, uuid, view, with_fields
+from tests.remediator.builders import (
+    T0,
+    at,
+    gpu,
+    incident,
+    make_status,
+    report,
+    rule,
+    uuid,
+    view,
+    with_fields,
+)
 from tests.remediator.clock import Clock
 from tests.remediator.controller.api import INCIDENTS, NODES, REPORTS, serving
 from tests.remediator.controller.test_blind_watches import Room, leader
@@ -82,7 +93,7 @@ class TestOnACluster:
         with seen({LEFT: 30}) as room:
             name = incident_name(uuid(0, LEFT), 1)
             spec = IncidentSpec(LEFT, uuid(0, LEFT))
-            status = IncidentStatus(fault="gpu", phase="Suspected")
+            status = make_status(fault_class="gpu", phase="Suspected")
             room.api.put(
                 INCIDENTS,
                 name,
@@ -121,7 +132,7 @@ class TestOnACluster:
         with seen({LEFT: 30}) as room:
             room.api.frozen.add(INCIDENTS)
             name = incident_name(uuid(0), 1)
-            status = IncidentStatus(fault="gpu", phase="Evicting", evicting_at=T0)
+            status = make_status(fault_class="gpu", phase="Evicting", evicting_at=T0)
             room.api.put(
                 INCIDENTS,
                 name,

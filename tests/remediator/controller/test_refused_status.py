@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from remediator.controller.rejected_fields import FIRST_TRY, LAST_TRY, Unstored
-from remediator.model.incident import IncidentStatus
 from remediator.plan.steps import WriteStatus
-from tests.remediator.builders import NODE, dead, gpu, incident
+from tests.remediator.builders import NODE, dead, gpu, incident, make_status
 from tests.remediator.clock import Clock
 from tests.remediator.controller.api import INCIDENTS, Json
 from tests.remediator.controller.test_blind_watches import (
@@ -49,13 +48,19 @@ def test_taints_are_made_and_raised_though_a_part_of_the_status_is_refused(
     assert room.api.effects() == {"gpu-0": "NoExecute"}
     status: Any = next(iter(room.api.stored[INCIDENTS].values()))["status"]
     assert missing not in status
-    assert (status["fault"], len(status["rules"])) == ("lost", 1)
+    assert (status["fault"]["class"], len(status["scope"]["rules"])) == ("lost", 1)
     assert room.cluster.writer.statuses_refused > 0
 
 
 def _without(field: str) -> Callable[[Json], str]:
     """The CRD of an older release: what it does not know in a field is refused."""
-    return lambda status: f'status.{field}: Unsupported value: "new"' if status.get(field) else ""
+    refusal = f'status.{field}: Unsupported value: "new"'
+    return lambda status: refusal if _field(status, field) else ""
+
+
+def _field(status: Json, path: str) -> object:
+    group, _, name = path.partition(".")
+    return status.get(group, {}).get(name) if name else status.get(group)
 
 
 def _reported(at: Room) -> Json:
@@ -79,7 +84,7 @@ def _writes(at: Room) -> list[tuple[str, str]]:
     return [write for write in at.api.writes if write[1].startswith(INCIDENTS)]
 
 
-@pytest.mark.parametrize("field", ["phase", "mode", "rules"])
+@pytest.mark.parametrize("field", ["phase", "policy.mode", "scope.rules"])
 def test_what_is_refused_is_not_written_again_at_each_decision(
     room: Room,  # noqa: F811 - the fixture
     field: str,
@@ -91,7 +96,7 @@ def test_what_is_refused_is_not_written_again_at_each_decision(
         room.cluster.writer.statuses_refused,
     )
     assert before < 20
-    assert field not in status
+    assert not _field(status, field)
 
     for minutes in range(1, 5):
         room.ahead = SETTLED + timedelta(minutes=minutes)
@@ -103,7 +108,9 @@ def test_what_is_refused_is_not_written_again_at_each_decision(
     assert len({entry["text"] for entry in status["timeline"]}) == len(status["timeline"])
 
 
-@pytest.mark.parametrize("field", ["taintedTime", "message", "hardware", "rules"])
+@pytest.mark.parametrize(
+    "field", ["eviction.taintedTime", "message", "scope.hardware", "scope.rules"]
+)
 def test_what_an_older_crd_drops_is_written_once_and_remembered(
     room: Room,  # noqa: F811 - the fixture
     field: str,
@@ -111,7 +118,7 @@ def test_what_an_older_crd_drops_is_written_once_and_remembered(
     room.api.lacks = frozenset({field})
     _evicting(room, lambda _: "")
     before, known = len(_writes(room)), room.cluster.peek(NODE).stored.incidents
-    assert field not in _reported(room)
+    assert not _field(_reported(room), field)
 
     for minutes in range(1, 4):
         room.ahead = SETTLED + timedelta(minutes=minutes)
@@ -139,7 +146,7 @@ def test_a_change_in_what_is_dropped_is_remembered_too(
     assert room.cluster.peek(NODE).stored.incidents[0].status.message == "more is known"
 
 
-@pytest.mark.parametrize("field", ["phase", "mode", "rules"])
+@pytest.mark.parametrize("field", ["phase", "policy.mode", "scope.rules"])
 def test_an_edit_by_a_user_in_between_costs_the_incident_nothing(
     room: Room,  # noqa: F811 - the fixture
     field: str,
@@ -182,14 +189,14 @@ def test_the_same_status_is_tried_ever_more_rarely() -> None:
     unstored = Unstored(clock)
     waits: list[float] = []
     for _ in range(6):
-        unstored.note(stored, IncidentStatus(fault="lost", phase="Tainted"))
+        unstored.note(stored, make_status(fault_class="lost", phase="Tainted"))
         begun = clock.seconds
         while not unstored.due():
             clock.seconds += FIRST_TRY
         waits.append(clock.seconds - begun)
     assert waits == [300, 600, 1200, 2400, LAST_TRY, LAST_TRY]
 
-    unstored.note(stored, IncidentStatus(fault="lost", phase="Drained"))
+    unstored.note(stored, make_status(fault_class="lost", phase="Drained"))
     clock.seconds += FIRST_TRY
     assert [*unstored.due()] == [stored.name], "another one is tried soon"
     unstored.forget(stored.name)

@@ -321,7 +321,7 @@ class TestWithoutRules:
 
         (incident,) = api.stored[INCIDENTS].values()
         status = incident["status"]
-        assert (status["mode"], status["phase"]) == ("Enforce", "Suspected")
+        assert (status["policy"]["mode"], status["phase"]) == ("Enforce", "Suspected")
         assert "NoExecute deferred: DeviceTaintRules are not served" in status["message"]
         assert api.effects() == {}
         assert [write for write in api.writes if RULES in write[1]] == []

@@ -76,13 +76,15 @@ def test_a_rule_that_evicts_and_that_no_watch_has_reported_delays_an_eviction(ro
 @pytest.mark.parametrize(
     "begun",
     [
-        {"evictingTime": MOMENT},
+        {"eviction": {"evictingTime": MOMENT}},
         {
-            "repairRequest": {
-                "sinceTime": MOMENT,
-                "firstTime": MOMENT,
-                "need": "NodeReboot",
-                "node": ELSEWHERE,
+            "repair": {
+                "request": {
+                    "sinceTime": MOMENT,
+                    "firstTime": MOMENT,
+                    "need": "NodeReboot",
+                    "node": ELSEWHERE,
+                }
             }
         },
     ],

@@ -44,7 +44,7 @@ def it_soaks(room: Room) -> None:
         room.seen("it counts", lambda: len(room.cluster.peek(NODE).agent.renewals) >= number - 1)  # noqa: B023
     room.decide()
     (incident,) = room.api.stored[INCIDENTS].values()
-    assert incident["status"]["soakConfirmedTime"]
+    assert incident["status"]["recovery"]["confirmedTime"]
 
 
 def test_it_is_untainted_once_it_has_soaked(room: Room) -> None:
@@ -112,13 +112,23 @@ def test_an_incident_of_which_the_soak_began_anew_unseen_keeps_its_gpu_tainted(r
     room.api.frozen.add(INCIDENTS)
     ((name, stored),) = room.api.stored[INCIDENTS].items()
     later = (clock.now() + timedelta(seconds=520)).isoformat()
-    room.api.put(INCIDENTS, name, status={**stored["status"], "healthySinceTime": later})
+    room.api.put(
+        INCIDENTS,
+        name,
+        status={
+            **stored["status"],
+            "recovery": {**stored["status"]["recovery"], "healthySinceTime": later},
+        },
+    )
     room.ahead = SOAKED
     assert f"incident {name} differs" in room.decide().unconfirmed
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
 
     room.api.frozen.clear()
-    room.seen("it catches up", lambda: healthy_since(room) != stored["status"]["healthySinceTime"])
+    room.seen(
+        "it catches up",
+        lambda: healthy_since(room) != stored["status"]["recovery"]["healthySinceTime"],
+    )
     room.ahead = SOAKED + timedelta(seconds=520)
     room.decide()
     assert room.api.effects() == {}
@@ -134,5 +144,5 @@ def test_an_untaint_that_cannot_be_looked_at_waits_and_says_so(room: Room) -> No
 
 
 def healthy_since(room: Room) -> str:
-    seen = room.cluster.peek(NODE).stored.incidents[0].status.healthy_since
+    seen = room.cluster.peek(NODE).stored.incidents[0].status.recovery.healthy_since
     return seen.isoformat() if seen else ""

@@ -100,7 +100,7 @@ class TestMissing:
         stored = Stored()
         settle(stored, view(sick, inventory=(*published(sick), *published(gpu(1)))), 2)
 
-        assert stored.incident.status.siblings == (uuid(1),)
+        assert stored.incident.status.stay.siblings == (uuid(1),)
 
     def test_a_gpu_for_virtual_machines_is_not_missed(self) -> None:
         twins = tuple(msgspec.structs.replace(device, kind="vfio") for device in published(gpu(1)))
@@ -127,7 +127,7 @@ class TestMissing:
 
         assert not board.presence.reported
         assert stored.effects() == {"gpu-1": "NoSchedule"}
-        assert stored.incident.status.cause == "gpu-missing"
+        assert stored.incident.status.fault.cause == "gpu-missing"
 
     @pytest.mark.parametrize("fields", [{"stale": "silent"}, {"elsewhere": {uuid(1): ("node-b",)}}])
     def test_a_board_that_another_node_has_and_one_of_a_silent_node_are_not_tainted(

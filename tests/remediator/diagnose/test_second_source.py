@@ -281,7 +281,7 @@ class TestIncidents:
         assert stored.effects() == {}
         assert stored.incident.status.phase == "Suspected"
         assert "syslog" in stored.incident.status.message
-        assert stored.incident.status.sources == ("Syslog",)
+        assert stored.incident.status.fault.sources == ("Syslog",)
 
     def test_a_second_source_then_moves_pods(self) -> None:
         stored = Stored()
@@ -314,7 +314,7 @@ class TestIncidents:
             settle(stored, seen, second)
 
         assert stored.effects() == {"gpu-0": effect}
-        assert ("OffBus" in stored.incident.status.sources) is (effect == "NoExecute")
+        assert ("OffBus" in stored.incident.status.fault.sources) is (effect == "NoExecute")
 
     def test_three_forged_lines_are_no_third_incident(self) -> None:
         """Incident-only, where every other incident counts."""
@@ -330,7 +330,7 @@ class TestIncidents:
 
         assert len(stored.incidents) == 3
         assert all(not incident.open for incident in stored.incidents.values())
-        assert {incident.status.recurrence for incident in stored.incidents.values()} == {1}
+        assert {incident.status.history.recurrence for incident in stored.incidents.values()} == {1}
 
     @pytest.mark.parametrize("code", [64, 79, 95])
     def test_a_forged_line_does_not_worsen_a_real_incident(self, code: int) -> None:
@@ -344,7 +344,7 @@ class TestIncidents:
         for second in (21, 25, 60):
             settle(stored, view(both), second)
 
-        assert stored.incident.status.fault == "contained"
+        assert stored.incident.status.fault.fault_class == "contained"
         assert len(stored.effects()) == 1
 
     @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ class TestIncidents:
 
         assert (first, stored.incident.status.phase) == ("Tainted", "NeedsHuman")
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        assert stored.incident.status.needs == "Human"
+        assert stored.incident.status.repair.needs == "Human"
         assert stored.conditions == {}
         assert unconfirmed(stored) == {why}
         settle(stored, with_fields(seen, report=None), 90)

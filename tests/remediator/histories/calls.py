@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from remediator.diagnose.fault import Healthy
-from remediator.model.incident import Incident, RepairRequest
+from remediator.model.incident import Incident
+from remediator.model.incident_status import RepairRequest
 from remediator.model.node import PROBLEM
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.node_decision import NodeDecision
@@ -61,7 +62,7 @@ class Calls:
                         unseen = bool(machine.blind & set(NEEDED["name pods"][0]))
                         self._nobody_is_in_the_way(stored, options, plan, free, unseen=unseen)
                 case WriteStatus(incident, status):
-                    old, new = incident.status.repair_request, status.repair_request
+                    old, new = incident.status.repair.request, status.repair.request
                     begins = new and new.deadline_start_time
                     if begins and begins != (old and old.deadline_start_time):
                         self._waits_since[incident.name] = begins, machine.now
@@ -115,8 +116,10 @@ class Calls:
         waited = [
             timedelta(seconds=self._machine.now - self._begun(incident, since))
             for incident in stored.incidents.values()
-            if incident.open and incident.spec.uuid == gpu and incident.status.mode == "Enforce"
-            if (request := incident.status.repair_request)
+            if incident.open
+            and incident.spec.uuid == gpu
+            and incident.status.policy.mode == "Enforce"
+            if (request := incident.status.repair.request)
             if (since := request.deadline_start_time)
         ]
         over = any(long >= options.deadline for long in waited)

@@ -34,7 +34,9 @@ def places(health: GpuHealth) -> set[int]:
 
 def unrecorded(health: GpuHealth, incidents: Iterable[Incident]) -> GpuHealth:
     """Return a GPU with those contained errors alone that no incident has recorded."""
-    mine = [known.status.seen_signals for known in incidents if known.spec.uuid == health.uuid]
+    mine = [
+        known.status.fault.seen_signals for known in incidents if known.spec.uuid == health.uuid
+    ]
     recorded = {(it.code, it.gpu_instance) for signals in mine for it in signals or ()}
     new = (it for it in health.xids if it.code in CONTAINED and (it.code, it.gi) not in recorded)
     return msgspec.structs.replace(health, xids=tuple(new))

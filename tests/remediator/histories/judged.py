@@ -118,7 +118,7 @@ class Judged(Played):
                 continue
             board, planned = known[step.incident.spec.uuid]
             mine = planned.incident is not None and planned.incident.name == step.incident.name
-            if not mine or step.status.closed_at is None or not step.incident.open:
+            if not mine or step.status.history.closed_at is None or not step.incident.open:
                 continue
             stated = {intent.kind for intent in planned.record.intents if intent.state == "InForce"}
             if planned.course.kind == "closes":
@@ -141,7 +141,10 @@ class Judged(Played):
     def _recovery_was_true(self, planned: Planned, stated: set[str]) -> None:
         machine, gpu = self.machine, planned.uuid
         # What waits for a reset, and is only observed, holds back no slice of a contained error.
-        alone = planned.incident is not None and planned.incident.status.fault == "contained"
+        alone = (
+            planned.incident is not None
+            and planned.incident.status.fault.fault_class == "contained"
+        )
         # And it is no fault, past or present, of a GPU whose driver requests nothing.
         answered = any(
             health.uuid == gpu and health.recovery_action.value == 0 for health in machine.gpus
@@ -224,7 +227,7 @@ class Judged(Played):
         for name, incident in self.calm.incidents.items():
             if incident.blank:
                 continue
-            rank = [str(fault) for fault in SEVERITY].index(incident.status.fault)
+            rank = [str(fault) for fault in SEVERITY].index(incident.status.fault.fault_class)
             assert rank >= self.classes.get(name, rank)
             self.classes[name] = rank
 

@@ -30,7 +30,7 @@ class Taints:
                 if rule.fault != "contained" or rule.uuid != rule.gpu:
                     self._hardware.setdefault(rule.incident, set()).add(meant)
         for name, incident in stored.incidents.items():
-            places = {part.placement for part in incident.status.hardware if part.placement}
+            places = {part.placement for part in incident.status.scope.hardware if part.placement}
             if incident.open and places:
                 self._places.setdefault(name, set()).update(places)
 
@@ -60,8 +60,8 @@ class Taints:
             ):
                 continue
             meant = self._hardware.get(incident.name, set())
-            slices = {part.uuid for part in incident.status.hardware} & meant
-            failed = {target.uuid for target in incident.status.placed or ()}
+            slices = {part.uuid for part in incident.status.scope.hardware} & meant
+            failed = {target.uuid for target in incident.status.fault.slices or ()}
             reported = {part.uuid for part in board.gpu.instances} if board.gpu else set[str]()
             for device in seen.slices.inventory:
                 gpu = device.parent_uuid or device.uuid
@@ -100,7 +100,7 @@ def raises(step: ChangeRule) -> bool:
 
 def reported(stored: Stored) -> dict[str, tuple[str, str]]:
     return {
-        name: (incident.status.fault, incident.status.phase)
+        name: (incident.status.fault.fault_class, incident.status.phase)
         for name, incident in stored.incidents.items()
     }
 

@@ -127,7 +127,7 @@ class EvictHistory(History):
         self._noexecute_never_comes_early(decision)
         self._who_waits_is_never_deleted(decision)
         for step in decision.steps:
-            if isinstance(step, WriteStatus) and step.status.eviction_start_time is None:
+            if isinstance(step, WriteStatus) and step.status.eviction.started_at is None:
                 self.requested.pop(step.incident.name, None)
             elif isinstance(step, WriteStatus):
                 self.requested.setdefault(step.incident.name, self.machine.now)
@@ -165,7 +165,7 @@ class EvictHistory(History):
                 continue
             if step.stored.effect == "NoExecute" or not self.plan.within:
                 continue
-            since = self.calm.incidents[step.rule.incident].status.eviction_start_time
+            since = self.calm.incidents[step.rule.incident].status.eviction.started_at
             assert since is not None, "deleted without having been asked to leave"
             assert self.clock - since >= self.plan.within, "deleted before its time"
             since_request = self.requested.get(step.rule.incident, self.machine.now)
@@ -236,9 +236,9 @@ class EvictHistory(History):
     def _clocks_go_on(self) -> None:
         """What is stored is the same for a leader that dies, and nothing sets it back."""
         for name, incident in self.calm.incidents.items():
-            start, last = incident.status.eviction_start_time, incident.status.eviction_attempt_time
+            start, last = incident.status.eviction.started_at, incident.status.eviction.attempted_at
             dying = self.dying.incidents[name].status
-            assert (start, last) == (dying.eviction_start_time, dying.eviction_attempt_time)
+            assert (start, last) == (dying.eviction.started_at, dying.eviction.attempted_at)
             if start is None or last is None:
                 assert start is last
                 self.clocks.pop(name, None)

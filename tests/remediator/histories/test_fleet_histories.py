@@ -189,8 +189,12 @@ class FleetHistory(RuleBasedStateMachine):
     def _healing_is_not_held(self) -> None:
         """Whatever is held or stopped: who was looked at healthy for the soak time is free."""
         for incident in self.stored.incidents.values():
-            since = incident.status.healthy_since
-            if incident.open and since is not None and incident.status.untaint != "OnConfirmation":
+            since = incident.status.recovery.healthy_since
+            if (
+                incident.open
+                and since is not None
+                and incident.status.recovery.untaint != "OnConfirmation"
+            ):
                 assert (at(self.now) - since).total_seconds() < 600
 
     @invariant()

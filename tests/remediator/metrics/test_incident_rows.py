@@ -14,16 +14,11 @@ from remediator.metrics.families import CLUSTER_FAMILIES
 from remediator.metrics.incidents import incident_rows
 from remediator.metrics.rows import Labels, Rows
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
-from remediator.model.incident import (
-    AffectedPod,
-    Condition,
-    Incident,
-    IncidentSpec,
-    IncidentStatus,
-)
+from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.incident_status import AffectedPod, Condition
 from remediator.model.intent import IntentRecord
 from remediator.plan.view import Fleet
-from tests.remediator.builders import T0, Stored, dead, gpu, incident, uuid, view
+from tests.remediator.builders import T0, Stored, dead, gpu, incident, make_status, uuid, view
 from tests.remediator.playing import claim, pod, settle
 
 HELD = Condition("Deferred", "True", "Budget", T0, "one GPU at a time")
@@ -162,8 +157,8 @@ def test_a_closed_incident_is_gone_from_every_family() -> None:
 def test_of_too_many_the_worst_classes_and_then_the_oldest_are_reported_and_the_rest_counted() -> (
     None
 ):
-    incidents = [incident(number, fault="suspect", made=number) for number in range(5)]
-    incidents += [incident(number, fault="lost", made=number) for number in range(5, 8)]
+    incidents = [incident(number, fault_class="suspect", made=number) for number in range(5)]
+    incidents += [incident(number, fault_class="lost", made=number) for number in range(5, 8)]
     rows = incident_rows(reversed(incidents), (), most=4)
 
     assert {key[0] for key in rows["incident_info"]} == {
@@ -216,8 +211,8 @@ INCIDENTS = st.lists(
         st.builds(ObjectMeta, name=TEXT, creation_timestamp=st.none() | st.just(T0)),
         st.builds(IncidentSpec, TEXT, TEXT),
         st.builds(
-            IncidentStatus,
-            fault=TEXT,
+            make_status,
+            fault_class=TEXT,
             cause=TEXT,
             phase=TEXT,
             phase_since=st.none() | st.just(T0),

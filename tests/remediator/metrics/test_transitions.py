@@ -9,10 +9,10 @@ import pytest
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
 from remediator.metrics.transitions import Happened, changed, opened
 from remediator.model.claim import EXTENDED_RESOURCE
-from remediator.model.incident import (
+from remediator.model.incident import Incident
+from remediator.model.incident_status import (
     AffectedPod,
     Condition,
-    Incident,
     IncidentStatus,
     RuleRecord,
     TimelineEntry,
@@ -29,6 +29,7 @@ from tests.remediator.builders import (
     at,
     gpu,
     incident,
+    make_status,
     mig_gpu,
     policy,
     view,
@@ -83,7 +84,7 @@ def history(rows: Policy = ENFORCE) -> Reported:
 
 
 def with_status(status: IncidentStatus, fault: str = "gpu") -> Incident:
-    status = msgspec.structs.replace(status, fault=fault)
+    status = with_fields(status, fault_class=fault)
     return msgspec.structs.replace(incident(), status=status)
 
 
@@ -125,7 +126,7 @@ def test_nothing_has_happened_between_a_version_and_itself() -> None:
 
 
 def test_a_taint_that_comes_back_on_another_device_is_no_second_first_one() -> None:
-    tainted = IncidentStatus(
+    tainted = make_status(
         mode="enforce",
         tainted_at=at(1),
         seen_through=T0,
@@ -143,24 +144,24 @@ def test_a_taint_that_comes_back_on_another_device_is_no_second_first_one() -> N
     ("old", "signal", "seconds"),
     [
         (IncidentStatus(), at(2), 3),
-        (IncidentStatus(mode="enforce", seen_through=at(1)), at(4), 4),
+        (make_status(mode="enforce", seen_through=at(1)), at(4), 4),
         (IncidentStatus(), at(9), 1),  # the node's clock is ahead: the first entry counts
         (IncidentStatus(), None, None),  # rules without an incident: nobody knows since when
-        (IncidentStatus(mode="incident-only", seen_through=at(1)), at(1), None),
+        (make_status(mode="incident-only", seen_through=at(1)), at(1), None),
     ],
 )
 def test_the_time_to_taint_counts_from_the_first_signal_that_is_known(
     old: IncidentStatus, signal: datetime | None, seconds: float | None
 ) -> None:
     entry = TimelineEntry(at(4), "Tainted", "")
-    new = IncidentStatus(mode="enforce", tainted_at=at(5), seen_through=signal, timeline=(entry,))
+    new = make_status(mode="enforce", tainted_at=at(5), seen_through=signal, timeline=(entry,))
 
     assert between(old, new).get(TAINT) == seconds
 
 
 def test_an_incident_that_ends_without_recovery_was_not_repaired() -> None:
-    closed = IncidentStatus(phase="Closed", closed_at=at(90))
-    other = msgspec.structs.replace(closed, duplicate_of="i-0")
+    closed = make_status(phase="Closed", closed_at=at(90))
+    other = with_fields(closed, duplicate_of="i-0")
 
     ends = [
         list(changed(with_status(IncidentStatus()), with_status(status)))
@@ -181,8 +182,8 @@ def test_a_class_of_another_version_makes_no_series_of_its_own() -> None:
 def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are_counted() -> None:
     holds = tuple(AffectedPod("team", "train-0", "c", f"d-{n}", "u-0") for n in range(8))
     api = AffectedPod("team", "train-1", "c", "d-0", "u-1", EXTENDED_RESOURCE)
-    old = IncidentStatus(evicted=holds[:1])
-    new = IncidentStatus(evicted=(*holds, api), evicted_left_out=3)
+    old = make_status(evicted=holds[:1])
+    new = make_status(evicted=(*holds, api), evicted_left_out=3)
 
     reported = {
         happening.labels: happening.amount
@@ -198,8 +199,8 @@ def test_a_pod_that_the_eviction_api_took_from_a_tainted_device_is_counted_as_su
         AffectedPod("team", "a", "c", "d-0", "u-0"),
         AffectedPod("team", "b", "c", "d-1", "u-1"),
     )
-    old = IncidentStatus(rules=rules)
-    new = IncidentStatus(rules=rules, evicted=gone)
+    old = make_status(rules=rules)
+    new = make_status(rules=rules, evicted=gone)
 
     reported = {
         happening.labels: happening.amount

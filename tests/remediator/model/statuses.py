@@ -7,15 +7,22 @@ from hypothesis import strategies as st
 from exporter.model.node_health import MemorySlices
 from remediator.diagnose.fault import SEVERITY
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
-from remediator.model.incident import (
+from remediator.model.incident_status import (
     PHASES,
     AffectedPod,
     Condition,
+    EvictionStatus,
+    FaultStatus,
     Hardware,
+    HistoryStatus,
     IncidentStatus,
+    PolicyStatus,
+    RecoveryStatus,
+    RepairStatus,
     RuleRecord,
-    ScopeRecord,
+    ScopeStatus,
     SeenSignal,
+    StayStatus,
     Target,
     TimelineEntry,
     Untaint,
@@ -73,64 +80,77 @@ STATUSES = st.builds(
     IncidentStatus,
     schema_version=NUMBER,
     observed_generation=NUMBER,
-    node=TEXT,
-    fault=st.sampled_from(SEVERITY),
-    cause=TEXT,
-    evidence=many(TEXT),
-    sources=many(st.sampled_from(SOURCES)),
-    scope=st.builds(ScopeRecord, TEXT, many(DEVICE, 200)),
     phase=st.sampled_from(["", *PHASES]),
     phase_since=st.none() | MOMENT,
-    mode=st.sampled_from(["", *MODES.values()]),
     message=TEXT,
-    needs=st.sampled_from(["", *NEEDS.values()]),
-    untaint=st.sampled_from(["", *get_args(Untaint)]),
-    healthy_since=st.none() | MOMENT,
+    fault=st.builds(
+        FaultStatus,
+        fault_class=st.sampled_from(SEVERITY),
+        cause=TEXT,
+        evidence=many(TEXT),
+        sources=many(st.sampled_from(SOURCES)),
+        seen_signals=st.none()
+        | many(
+            st.builds(
+                SeenSignal,
+                code=NUMBER,
+                gpu_instance=NUMBER,
+                compute_instance=NUMBER,
+                placement_start=NUMBER,
+                count=NUMBER,
+                first_seen_time=MOMENT,
+            )
+        ),
+        slices=st.none() | many(DEVICE),
+    ),
+    scope=st.builds(
+        ScopeStatus,
+        summary=TEXT,
+        devices=many(DEVICE, 200),
+        hardware=many(
+            st.builds(
+                Hardware,
+                uuid=TEXT,
+                placement=st.none() | st.builds(MemorySlices, NUMBER, NUMBER),
+                effect=EFFECT,
+                fault=TEXT,
+                cause=TEXT,
+                tainted_time=st.none() | MOMENT,
+            )
+        ),
+        rules=many(st.builds(RuleRecord, TEXT, TEXT, TEXT, EFFECT), 300),
+        would_taint=many(st.builds(WouldTaint, TEXT, EFFECT), 300),
+        affected=many(POD, 300),
+        affected_left_out=NUMBER,
+        informed=many(TEXT),
+        foreign=many(TEXT),
+    ),
+    stay=st.builds(
+        StayStatus,
+        node=TEXT,
+        boot_id=TEXT,
+        epoch=NUMBER,
+        pci_bus_id=TEXT,
+        siblings=st.none() | many(TEXT),
+        clock_set_back_ms=st.none() | NUMBER,
+    ),
+    eviction=st.builds(EvictionStatus, evicted=many(POD)),
+    repair=st.builds(RepairStatus, needs=st.sampled_from(["", *NEEDS.values()])),
+    recovery=st.builds(
+        RecoveryStatus,
+        untaint=st.sampled_from(["", *get_args(Untaint)]),
+        healthy_since=st.none() | MOMENT,
+        soak_epoch=NUMBER,
+        dbe_volatile=st.none() | NUMBER,
+    ),
+    policy=st.builds(
+        PolicyStatus, mode=st.sampled_from(["", *MODES.values()]), device_classes=many(TEXT)
+    ),
+    history=st.builds(HistoryStatus, recurrence=NUMBER, duplicate_of=TEXT),
     conditions=many(
         st.builds(
             Condition, CAMEL, st.just("True"), CAMEL, MOMENT, TEXT, observed_generation=NUMBER
         )
     ),
     timeline=many(st.builds(TimelineEntry, MOMENT, TEXT, TEXT)),
-    rules=many(st.builds(RuleRecord, TEXT, TEXT, TEXT, EFFECT), 300),
-    hardware=many(
-        st.builds(
-            Hardware,
-            uuid=TEXT,
-            placement=st.none() | st.builds(MemorySlices, NUMBER, NUMBER),
-            effect=EFFECT,
-            fault=TEXT,
-            cause=TEXT,
-            tainted_time=st.none() | MOMENT,
-        )
-    ),
-    would_taint=many(st.builds(WouldTaint, TEXT, EFFECT), 300),
-    affected=many(POD, 300),
-    evicted=many(POD),
-    informed=many(TEXT),
-    foreign=many(TEXT),
-    recurrence=NUMBER,
-    device_classes=many(TEXT),
-    opened_boot_id=TEXT,
-    opened_epoch=NUMBER,
-    clock_set_back_ms=st.none() | NUMBER,
-    pci_bus_id=TEXT,
-    siblings=st.none() | many(TEXT),
-    placed=st.none() | many(DEVICE),
-    seen_signals=st.none()
-    | many(
-        st.builds(
-            SeenSignal,
-            code=NUMBER,
-            gpu_instance=NUMBER,
-            compute_instance=NUMBER,
-            placement_start=NUMBER,
-            count=NUMBER,
-            first_seen_time=MOMENT,
-        )
-    ),
-    soak_epoch=NUMBER,
-    soak_dbe_volatile=st.none() | NUMBER,
-    duplicate_of=TEXT,
-    affected_left_out=NUMBER,
 )

@@ -13,7 +13,7 @@ from remediator.model.claim import (
     device_classes,
     unreported_claims,
 )
-from remediator.model.incident import AffectedPod
+from remediator.model.incident_status import AffectedPod
 from remediator.model.pod import PodFacts
 from tests.remediator.builders import DRIVER, NODE
 from tests.remediator.playing import pod

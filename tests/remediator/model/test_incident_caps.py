@@ -11,9 +11,10 @@ import yaml
 from hypothesis import given, settings
 
 from remediator.model import incident_caps
-from remediator.model.incident import AffectedPod, IncidentStatus, TimelineEntry, merge_patch
 from remediator.model.incident_caps import cut, cut_to_limits, without
-from tests.remediator.builders import T0, at, with_fields
+from remediator.model.incident_status import AffectedPod, IncidentStatus, TimelineEntry, merge_patch
+from tests.remediator.builders import T0, at, make_status, with_fields
+from tests.remediator.controller.api import merged
 from tests.remediator.model.statuses import STATUSES
 
 CRD = Path(__file__).parents[3] / "deploy" / "crds" / "deviceincidents.yaml"
@@ -78,7 +79,7 @@ def misfits(value: Any, schema: Schema, path: str = "") -> Iterator[str]:
 
 def stored(status: IncidentStatus) -> Mapping[str, Any]:
     patch: Mapping[str, Any] = msgspec.json.decode(msgspec.json.encode(merge_patch(status)))
-    return {name: value for name, value in patch.items() if value is not None}
+    return merged({}, dict(patch))
 
 
 def test_every_limit_is_that_of_the_crd() -> None:
@@ -117,7 +118,7 @@ def test_any_status_that_is_written_is_one_that_the_crd_takes(status: IncidentSt
 
 
 def test_what_fits_is_written_as_it_is() -> None:
-    status = IncidentStatus(message="x" * 2048, evidence=("one", "one"), recurrence=3)
+    status = make_status(message="x" * 2048, evidence=("one", "one"), recurrence=3)
 
     assert cut_to_limits(status) is status
 
@@ -133,15 +134,15 @@ def test_what_is_cut_shows_it_and_the_opening_is_kept() -> None:
 
 def test_a_list_that_is_too_long_keeps_its_first_entries_and_a_set_has_each_once() -> None:
     classes = ("b", "a", "b", *(f"class-{n}" for n in range(90)))
-    reported = cut_to_limits(IncidentStatus(evidence=("x",) * 200, device_classes=classes))
+    reported = cut_to_limits(make_status(evidence=("x",) * 200, device_classes=classes))
 
-    assert len(reported.evidence) == 128
-    assert len(set(reported.device_classes)) == len(reported.device_classes) == 64
+    assert len(reported.fault.evidence) == 128
+    assert len(set(reported.policy.device_classes)) == len(reported.policy.device_classes) == 64
 
 
 AFFECTED = (AffectedPod("team", "train-0", "claim-0", "d", "u"),)
-FULL = IncidentStatus(
-    fault="gpu", phase="Tainted", affected=AFFECTED, empty_since=T0, tainted_at=T0
+FULL = make_status(
+    fault_class="gpu", phase="Tainted", affected=AFFECTED, empty_since=T0, tainted_at=T0
 )
 
 
@@ -149,7 +150,7 @@ FULL = IncidentStatus(
     ("refusal", "left"),
     [
         ('status.phase: Unsupported value: "Tainted"', {"phase": ""}),
-        ("status.affectedPods[0].pod: Too long", {"affected": (), "empty_since": None}),
+        ("status.scope.affectedPods[0].pod: Too long", {"affected": (), "empty_since": None}),
         ("the request is too large", {}),
     ],
 )
@@ -161,15 +162,18 @@ def test_without_its_bulk_a_status_keeps_what_decisions_rest_on() -> None:
     """And nobody has seen that pods are gone which are not written down."""
     left = without(FULL, "too large", bulk=True)
 
-    assert (left.fault, left.phase, left.tainted_at) == ("gpu", "Tainted", T0)
-    assert (left.affected, left.empty_since) == ((), None)
+    assert (left.fault.fault_class, left.phase, left.eviction.tainted_at) == ("gpu", "Tainted", T0)
+    assert (left.scope.affected, left.eviction.empty_since) == ((), None)
 
 
 def test_a_status_as_a_merge_patch_leaves_nothing_of_the_one_before() -> None:
-    patch = merge_patch(IncidentStatus(phase="Tainted", soak_dbe_volatile=0))
+    patch = merge_patch(make_status(phase="Tainted", dbe_volatile=0))
 
     assert set(patch) == {field.encode_name for field in msgspec.structs.fields(IncidentStatus)}
     assert {name for name, value in patch.items() if value is not None} == {
         "phase",
-        "soakVolatileErrors",
+        "recovery",
+    }
+    assert {name for name, value in patch["recovery"].items() if value is not None} == {
+        "volatileErrors"
     }

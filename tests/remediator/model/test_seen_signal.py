@@ -3,7 +3,7 @@
 import msgspec
 
 from remediator.diagnose.fault import Record
-from remediator.model.incident import SeenSignal
+from remediator.model.incident_status import SeenSignal
 from tests.remediator.builders import T0, xid
 
 

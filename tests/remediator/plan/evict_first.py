@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from remediator.model.claim import Claim, Toleration
-from remediator.model.incident import EVICTION_BLOCKED
+from remediator.model.incident_status import EVICTION_BLOCKED
 from remediator.model.pod import PodFacts
 from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import EvictPod

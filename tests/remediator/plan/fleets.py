@@ -9,12 +9,8 @@ import msgspec
 from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Need, Unknown
-from remediator.model.incident import (
-    Incident,
-    IncidentSpec,
-    IncidentStatus,
-    TimelineEntry,
-)
+from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.incident_status import TimelineEntry
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.brakes import grant_all
 from remediator.plan.stages import Demanded, Granted, Repair
@@ -27,6 +23,7 @@ from tests.remediator.builders import (
     at,
     make_board,
     make_demanded,
+    make_status,
     policy,
     uuid,
     with_fields,
@@ -58,7 +55,7 @@ def an_incident(
     return Incident(
         ObjectMeta(name=f"{name}-{number}", uid=f"uid-{name}-{number}" if opened else ""),
         IncidentSpec(node_of(name), gpu_of(name)),
-        with_fields(IncidentStatus(fault=fault, cause=cause, timeline=timeline), **status),
+        with_fields(make_status(fault_class=fault, cause=cause, timeline=timeline), **status),
     )
 
 

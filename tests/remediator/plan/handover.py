@@ -8,11 +8,7 @@ import msgspec
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Fault, Healthy, Need, Sick, Unknown, Verdict
 from remediator.model.claim import Claim
-from remediator.model.incident import (
-    Incident,
-    IncidentSpec,
-    IncidentStatus,
-)
+from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.plan.board import Board
@@ -34,6 +30,7 @@ from tests.remediator.builders import (
     gpu,
     make_board,
     make_granted,
+    make_status,
     policy,
     repair_request,
     uuid,
@@ -67,12 +64,12 @@ def pair(
     incident = Incident(
         ObjectMeta(name=name, uid=f"uid-{name}"),
         IncidentSpec(NODE, uuid(index)),
-        IncidentStatus(
-            fault="node",
+        make_status(
+            fault_class="node",
             cause=cause,
             mode=mode,
             needs=NEEDS[needs],
-            repair_request=request,
+            request=request,
         ),
     )
     board = make_board(verdict, index, incidents=(incident,))

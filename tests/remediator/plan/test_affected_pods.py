@@ -25,7 +25,7 @@ from remediator.model.claim import (
     Opaque,
     Parameters,
 )
-from remediator.model.incident import AffectedPod
+from remediator.model.incident_status import AffectedPod
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board

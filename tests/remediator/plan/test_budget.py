@@ -209,9 +209,7 @@ class TestRate:
 
     def test_evictions_that_are_over_count_for_the_rate_while_the_window_lasts(self) -> None:
         closed = tuple(
-            msgspec.structs.replace(
-                incident, status=msgspec.structs.replace(incident.status, closed_at=at(-1))
-            )
+            msgspec.structs.replace(incident, status=with_fields(incident.status, closed_at=at(-1)))
             for incident in self.fleet(500, 100).incidents
         )
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model.device import Device
-from remediator.model.incident import Incident, IncidentStatus, RuleRecord
+from remediator.model.incident import Incident
+from remediator.model.incident_status import IncidentStatus, RuleRecord
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.spending import RuleAction, Spending, place_of, suffers
 from remediator.plan.stages import Demanded, Granted
@@ -95,10 +96,10 @@ def fleets(draw: st.DrawFn) -> Fleet:
                 tainted_at=st.none() | TIMES,
                 drained_at=st.none() | TIMES,
                 empty_since=st.none() | TIMES,
-                eviction_start_time=st.none() | TIMES,
+                started_at=st.none() | TIMES,
                 rules=st.sampled_from([(), noted(standing)]),
                 node_gone_since=st.none() | TIMES,
-                repair_request=st.none() | st.builds(repair_request, TIMES),
+                request=st.none() | st.builds(repair_request, TIMES),
                 closed_at=st.none() | TIMES,
             ),
             unique_by=lambda incident: incident.name,
@@ -138,20 +139,20 @@ def of_each_harm(limits: Limits) -> tuple[tuple[RuleAction, Caps], ...]:
 
 def over(status: IncidentStatus) -> frozenset[Effect]:
     """Return the effects of an incident's noted rules that evict nobody now."""
-    if status.drained_at and status.empty_since:
+    if status.eviction.drained_at and status.eviction.empty_since:
         return frozenset(("NoExecute", "Evict"))
-    return frozenset[Effect]() if status.eviction_start_time else frozenset[Effect](("Evict",))
+    return frozenset[Effect]() if status.eviction.started_at else frozenset[Effect](("Evict",))
 
 
 def counted(fleet: Fleet, action: RuleAction) -> dict[tuple[Ground, str], int]:
     """Count GPUs per ground, in the slow and obvious way."""
     reported = [incident for incident in fleet.incidents if incident.open]
-    gone = {incident.node for incident in reported if incident.status.node_gone_since}
-    gone -= {incident.node for incident in reported if not incident.status.node_gone_since}
+    gone = {incident.node for incident in reported if incident.status.stay.node_gone_since}
+    gone -= {incident.node for incident in reported if not incident.status.stay.node_gone_since}
     empty = {
         (record.uid, effect)
         for incident in reported
-        for record in incident.status.rules
+        for record in incident.status.scope.rules
         if record.effect in over(incident.status)
         for effect in (record.effect, "Evict")
     }
@@ -205,7 +206,9 @@ def _again(fleet: Fleet, gpus: set[str], action: RuleAction, now: datetime) -> i
     begun = [
         (
             incident.spec.uuid,
-            incident.status.evicting_at if action == "evict" else incident.status.tainted_at,
+            incident.status.eviction.evicting_at
+            if action == "evict"
+            else incident.status.eviction.tainted_at,
         )
         for incident in fleet.incidents
     ]

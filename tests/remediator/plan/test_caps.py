@@ -8,7 +8,7 @@ import pytest
 from exporter.model.device import Instance
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Fault, Record, Sick
-from remediator.model.incident import (
+from remediator.model.incident_status import (
     AffectedPod,
     Hardware,
     RuleRecord,
@@ -284,7 +284,7 @@ class TestRequests:
     ) -> None:
         plan = Evict(within=timedelta(seconds=100), then=then)
         since = None if start is None else at(start)
-        begun = incident(0, rules=(RECORDED,), tainted_at=at(0), eviction_start_time=since)
+        begun = incident(0, rules=(RECORDED,), tainted_at=at(0), started_at=since)
         row = Row(fault_class="gpu", ceiling="NoExecute", mode="enforce", evict=plan)
 
         (answer,) = demands_of(board_of(TAINT), begun, [CERTAIN], policy_with(row), at(NOW))
@@ -305,7 +305,7 @@ class TestASliceOfAnEarlierIncident:
         seen = SeenSignal(code=94, gpu_instance=5, count=1, first_seen_time=at(0))
         placed = meant and tuple(Target(DRIVER, NODE, "x", slice_uuid(0, gi)) for gi in meant)
         closed = incident(
-            0, 1, closed_at=at(50), seen_through=at(0), seen_signals=(seen,), placed=placed
+            0, 1, closed_at=at(50), seen_through=at(0), seen_signals=(seen,), slices=placed
         )
         opened = incident(0, 2)
         board = board_of(gpu=mig_gpu(0, recovery_action=action()), incidents=(closed, opened))

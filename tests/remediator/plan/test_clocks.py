@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remediator.diagnose.fault import Healthy, Need, Sick, Unknown
-from remediator.model.incident import IncidentStatus, RuleRecord
+from remediator.model.incident_status import IncidentStatus, RuleRecord
 from remediator.model.node import NodeFacts
 from remediator.plan import clocks
 from remediator.plan.board import BoardRules, Roster
@@ -19,6 +19,7 @@ from tests.remediator.builders import (
     fault,
     gpu,
     make_board,
+    make_status,
     repair_request,
     rule,
     uuid,
@@ -73,7 +74,7 @@ def test_a_new_rule_restarts_the_taint_and_a_gap_restarts_health_and_its_confirm
 
 
 class TestTheTaint:
-    old = IncidentStatus(tainted_at=at(1), rules=(RuleRecord("r", "one", "d", "NoSchedule"),))
+    old = make_status(tainted_at=at(1), rules=(RuleRecord("r", "one", "d", "NoSchedule"),))
 
     @pytest.mark.parametrize(
         ("uid", "tainted", "since"),
@@ -104,7 +105,7 @@ class TestTheTaint:
 class TestANodeThatIsGone:
     def since(self, old: datetime | None, trust: Trust, *, gone: bool | None) -> datetime | None:
         board = make_board(Unknown("gone"), trust=trust, gone=gone)
-        return clocks.node_gone_since(board, IncidentStatus(node_gone_since=old), at(9))
+        return clocks.node_gone_since(board, make_status(node_gone_since=old), at(9))
 
     def test_it_counts_from_when_it_was_first_missed_until_it_is_back(self) -> None:
         assert self.since(None, Trust(), gone=True) == at(9)
@@ -122,11 +123,11 @@ class TestANodeThatIsGone:
 
 
 class TestAGpuThatIsMissing:
-    old = IncidentStatus(opened_boot_id="first")
+    old = make_status(boot_id="first")
 
     def since(self, roster: Roster | None, old: datetime | None = None) -> datetime | None:
         board = make_board(Unknown("missing"), roster=roster)
-        return clocks.missing_since(board, with_fields(self.old, missing_since_time=old), at(9))
+        return clocks.missing_since(board, with_fields(self.old, missing_since=old), at(9))
 
     def test_only_another_boot_without_it_begins_the_time(self) -> None:
         assert self.since(Roster(boot_id="second", slots={}, known=frozenset())) == at(9)
@@ -145,14 +146,14 @@ class TestAGpuThatIsMissing:
     def test_it_takes_a_minute(self, seconds: int, lost: bool) -> None:
         roster = Roster(boot_id="second", slots={}, known=frozenset())
         board = make_board(Unknown("missing"), roster=roster)
-        status = with_fields(self.old, missing_since_time=at(0))
+        status = with_fields(self.old, missing_since=at(0))
 
         assert clocks.not_brought_back(board, status, at(seconds)) == lost
         assert clocks.not_brought_back_at(status) == at(60)
 
 
 class TestASoak:
-    old = IncidentStatus(healthy_since=at(0), soak_confirmed_time=at(5))
+    old = make_status(healthy_since=at(0), confirmed_at=at(5))
 
     def test_it_runs_on_with_its_confirmation_while_health_has_no_gap(self) -> None:
         found = clocks.soak(make_board(HEALTHY), self.old, at(9), news=False)
@@ -206,7 +207,7 @@ class TestARequestForRepair:
         here = {"node": "node-a", "node_uid": "u", "boot_id": "a"} | changed
         facts = NodeFacts(name=here["node"], uid=here["node_uid"])
         board = make_board(SICK, node=here["node"], facts=facts, boot_id=here["boot_id"])
-        status = IncidentStatus(repair_request=self.STORED)
+        status = make_status(request=self.STORED)
         found = clocks.request_in_this_stay(board, status, need)
         assert found in {None, self.STORED}
         return found is not None
@@ -253,18 +254,18 @@ class TestTheMachineOfALostGpu:
         board = make_board(
             Unknown("missing"), roster=roster, facts=NodeFacts(name="node-a", uid=uid)
         )
-        status = IncidentStatus(siblings=(uuid(1),), opened_node_uid="u")
+        status = make_status(siblings=(uuid(1),), node_uid="u")
 
         assert clocks.in_another_machine(board, status) == another
 
     def test_is_not_known_without_its_report(self) -> None:
         board = make_board(Unknown("no report"), facts=NodeFacts(name="node-a", uid="v"))
 
-        assert not clocks.in_another_machine(board, IncidentStatus(opened_node_uid="u"))
+        assert not clocks.in_another_machine(board, make_status(node_uid="u"))
 
 
 class TestTheStayThatIsRecorded:
-    old = IncidentStatus(opened_boot_id="a", opened_epoch=1)
+    old = make_status(boot_id="a", epoch=1)
 
     def record(self, boot_id: str, epoch: int, *, signal: bool) -> Stay:
         board = make_board(SICK, boot_id=boot_id, gpu=gpu(0, epoch=epoch))
@@ -283,7 +284,7 @@ class TestTheTimeToEvictWithin:
 
     def status(self, attempt: float | None) -> IncidentStatus:
         last = None if attempt is None else at(attempt)
-        return IncidentStatus(eviction_start_time=at(0), eviction_attempt_time=last)
+        return make_status(started_at=at(0), attempted_at=last)
 
     @pytest.mark.parametrize(
         ("attempt", "now", "start"),

@@ -67,7 +67,7 @@ class TestSameCause:
         forged = [an_incident(gpu, opened=at(-300)) for gpu in ("a0", "b0")]
         forged = [
             msgspec.structs.replace(
-                incident, status=msgspec.structs.replace(incident.status, sources=("Syslog",))
+                incident, status=with_fields(incident.status, sources=("Syslog",))
             )
             for incident in forged
         ]

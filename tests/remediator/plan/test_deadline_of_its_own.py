@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth, RecoveryAction
-from remediator.model.incident import RepairRequest
+from remediator.model.incident_status import RepairRequest
 from remediator.plan.node_condition import OFF, WAITING
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
@@ -51,7 +51,7 @@ def milder(fault: str) -> Policy:
 
 
 def request_of(stored: Stored) -> RepairRequest:
-    found = stored.incident.status.repair_request
+    found = stored.incident.status.repair.request
     assert found is not None
     return found
 

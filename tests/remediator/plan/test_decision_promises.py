@@ -118,7 +118,7 @@ def test_severity_falls_only_by_verified_recovery(incident: list[Moment]) -> Non
         decision = tick(stored, moment.seen, moment.seconds, SHORT)
         for name, old in before.items():
             new = stored.incidents[name]
-            assert severity(new.status.fault) >= severity(old.status.fault)
+            assert severity(new.status.fault.fault_class) >= severity(old.status.fault.fault_class)
         (planned,) = [answer for _, answer in decision.pairs] or [None]
         for step in decision.steps:
             if isinstance(step, ChangeRule):
@@ -155,7 +155,7 @@ def test_a_rule_goes_only_for_the_four_reasons(incident: list[Moment]) -> None:
                 assert verified or other or gone_for_a_week or person or narrowed, rule
                 if verified:
                     (reported,) = open_before
-                    since = reported.status.healthy_since
+                    since = reported.status.recovery.healthy_since
                     assert since is not None
                     assert at(moment.seconds) - since >= timedelta(seconds=30)
 
@@ -227,10 +227,10 @@ def _reported(stored: Stored) -> dict[str, tuple[object, ...]]:
         name: (
             incident.spec,
             incident.status.phase,
-            incident.status.untaint,
-            incident.status.recurrence,
-            incident.status.hardware,
-            incident.status.intents,
+            incident.status.recovery.untaint,
+            incident.status.history.recurrence,
+            incident.status.scope.hardware,
+            incident.status.policy.intents,
         )
         for name, incident in stored.incidents.items()
     }

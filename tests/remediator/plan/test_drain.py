@@ -5,17 +5,11 @@ import pytest
 from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import Unknown
-from remediator.model.incident import (
-    AffectedPod,
-    Incident,
-    IncidentSpec,
-    IncidentStatus,
-    ScopeRecord,
-    Target,
-)
+from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.incident_status import AffectedPod, ScopeStatus, Target
 from remediator.model.taint_rule import Rule
 from remediator.plan.pods import empty_since
-from tests.remediator.builders import DRIVER, NODE, at, make_board, make_granted, uuid
+from tests.remediator.builders import DRIVER, NODE, at, make_board, make_granted, make_status, uuid
 from tests.remediator.playing import pod
 
 BEFORE, NOW = "gpu-0", "gpu-1"
@@ -29,7 +23,7 @@ def under(name: str) -> AffectedPod:
 @pytest.mark.parametrize("running", [True, False])
 def test_a_gpu_is_not_empty_of_a_pod_that_its_incident_does_not_name_yet(*, running: bool) -> None:
     scope = tuple(Target(DRIVER, NODE, name, uuid(0)) for name in (BEFORE, NOW))
-    status = IncidentStatus(evicting_at=at(0), scope=ScopeRecord("the GPU under two names", scope))
+    status = make_status(evicting_at=at(0), scope=ScopeStatus("the GPU under two names", scope))
     incident = Incident(ObjectMeta(name="one"), IncidentSpec(NODE, uuid(0)), status)
     board = make_board(
         Unknown("it does not answer"), holders=(under(NOW),), pods=(pod(running=running),)

@@ -13,7 +13,7 @@ from remediator.model.claim import (
     Claim,
     ConsumerReference,
 )
-from remediator.model.incident import Condition
+from remediator.model.incident_status import Condition
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
@@ -309,7 +309,9 @@ def test_a_late_one_that_requests_by_resource_name_is_reached_by_nothing_and_not
     seen = view(dead(), claims=(claim("gpu-0", "worker-0"),), pods=(late,))
     events = [event for _ in range(3) for event in tick(stored, seen, 70).events]
 
-    assert [affected.via for affected in stored.incident.status.affected] == [EXTENDED_RESOURCE]
+    assert [affected.via for affected in stored.incident.status.scope.affected] == [
+        EXTENDED_RESOURCE
+    ]
     assert not any(event.name == "worker-0" for event in events)
 
 

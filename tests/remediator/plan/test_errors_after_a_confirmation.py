@@ -190,13 +190,11 @@ def add_duplicate(stored: Stored) -> tuple[str, str]:
             written.metadata, name=f"{written.name[:-1]}0", uid="uid-older"
         ),
         spec=msgspec.structs.replace(written.spec, repair_confirmed=msgspec.UNSET),
-        status=msgspec.structs.replace(
-            written.status, intents=(), phase="Tainted", healthy_since=None
-        ),
+        status=with_fields(written.status, intents=(), phase="Tainted", healthy_since=None),
     )
     stored.incidents[older.name] = older
     settle(stored, SICK, 30)
-    assert stored.incidents[written.name].status.duplicate_of == older.name
+    assert stored.incidents[written.name].status.history.duplicate_of == older.name
     return older.name, written.name
 
 

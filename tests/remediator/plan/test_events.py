@@ -107,7 +107,7 @@ def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
     reported += events_of(stored, 40, pods=(pod(running=False),))
 
     assert list(dict.fromkeys(reasons(reported, "Pod"))) == expected_reasons
-    assert [affected.pod for affected in stored.incident.status.evicted] == ["train-0"]
+    assert [affected.pod for affected in stored.incident.status.eviction.evicted] == ["train-0"]
 
 
 def test_each_pod_that_the_incident_names_has_its_event_and_no_other() -> None:

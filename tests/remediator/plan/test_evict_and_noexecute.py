@@ -96,7 +96,7 @@ def _decided(stored: Stored, seen: NodeView, world: World, rows: Policy) -> set[
     begun = {
         incident.spec.uuid
         for incident in stored.incidents.values()
-        if incident.status.eviction_start_time
+        if incident.status.eviction.started_at
     }
     waits = {
         incident.spec.uuid

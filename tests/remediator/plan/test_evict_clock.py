@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remediator.model.incident import IncidentStatus
 from remediator.plan.clocks import start_of_within
 from remediator.plan.steps import EvictPod, WriteStatus
 from remediator.policy.table import Evict
-from tests.remediator.builders import Stored, at, policy, with_fields
+from tests.remediator.builders import Stored, at, make_status, policy, with_fields
 from tests.remediator.plan.evict_first import (
     REFUSED,
     START,
@@ -90,7 +89,7 @@ class TestNobodyLooks:
         play(stored, one, asks, START + 325, START + 600)
 
         assert stored.effects() == {"gpu-0": "NoExecute"}
-        assert stored.incident.status.eviction_start_time == at(START)
+        assert stored.incident.status.eviction.started_at == at(START)
 
     def test_however_often_it_dies_the_time_goes_on(self) -> None:
         one, asks = seen(pod()), rows()
@@ -125,7 +124,7 @@ def test_an_eviction_costs_few_writes() -> None:
 
 
 def test_what_an_older_crd_does_not_store_counts_as_before() -> None:
-    status = IncidentStatus(eviction_start_time=at(0))
+    status = make_status(started_at=at(0))
 
     assert start_of_within(status, Evict(within=WITHIN), at(HOUR)) == at(0)
 

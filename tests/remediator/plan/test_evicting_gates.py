@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from remediator.model.incident import IncidentStatus
+from remediator.model.incident_status import IncidentStatus
 from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.steps import ChangeRule, EvictPod, WriteStatus
 from remediator.plan.view import NodeView
@@ -45,7 +45,7 @@ class TestGates:
 
         held = play(stored, one, asks, 100, 395)
         assert not any(requested(each) for each in held)
-        assert stored.incident.status.eviction_start_time is None
+        assert stored.incident.status.eviction.started_at is None
         after = play(stored, one, asks, 405, 405 + 595)
 
         assert all(requested(each) for each in after)
@@ -62,7 +62,7 @@ class TestGates:
         held = play(stored, one, _paused(asks, gate), START + 5, START + 700)
 
         assert not any(requested(each) for each in held)
-        assert stored.incident.status.eviction_start_time is None
+        assert stored.incident.status.eviction.started_at is None
         assert stored.effects() == {"gpu-0": "Evict"}
 
     @pytest.mark.parametrize("fields", [{"blind": {"claims": "refused"}}, {"stale": "silent"}])
@@ -76,7 +76,7 @@ class TestGates:
 
         assert not any(requested(each) for each in decisions)
         assert stored.effects() == {"gpu-0": "Evict"}
-        assert stored.incident.status.eviction_start_time == at(START)
+        assert stored.incident.status.eviction.started_at == at(START)
 
     @pytest.mark.parametrize("kind", ["claims", "slices", "rules"])
     def test_while_something_cannot_be_trusted_nothing_begins(self, kind: str) -> None:

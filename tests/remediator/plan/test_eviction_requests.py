@@ -51,7 +51,7 @@ class TestTheRung:
         (rule,) = stored.rules.values()
         assert rule.taint_effect == "NoSchedule"
         assert [requested(each) for each in decisions] == [[], [], [], [], ["train-0"]]
-        assert stored.incident.status.eviction_start_time == at(START)
+        assert stored.incident.status.eviction.started_at == at(START)
         assert stored.incident.status.phase == "Evicting"
 
     def test_nobody_is_evicted_before_the_settle_time_is_over(self) -> None:
@@ -119,7 +119,7 @@ class TestTheRung:
         assert not any(requested(each) for each in decisions)
         assert stored.effects() == {"gpu-0": "Evict"}
         status = stored.incident.status
-        assert (status.phase, status.eviction_start_time) == ("Drained", None)
+        assert (status.phase, status.eviction.started_at) == ("Drained", None)
 
     def test_a_lower_ceiling_takes_it_back(self) -> None:
         one = seen(pod())
@@ -148,7 +148,7 @@ class TestTheRung:
         decision = tick(stored, healthy, START, rows())
 
         assert requested(decision) == []
-        assert stored.incident.status.eviction_start_time is None
+        assert stored.incident.status.eviction.started_at is None
 
     def test_a_contained_error_empties_its_slice_and_no_other(self) -> None:
         held = (claim("gpu-0-mig-1g10gb-19-4", "a"), claim("gpu-0-mig-1g10gb-19-0", "b"))
@@ -219,7 +219,7 @@ def _since(rule: Rule, seconds: float) -> Rule:
 
 
 def rounds(stored: Stored) -> list[int]:
-    return [entry.rounds for entry in stored.incident.status.device_rounds]
+    return [entry.rounds for entry in stored.incident.status.eviction.rounds]
 
 
 class TestRounds:
@@ -252,12 +252,12 @@ class TestRounds:
         stored = begun(one, asks)
         tick(stored, one, START, asks)
         play(stored, empty, asks, START + 5, START + 60)
-        assert stored.incident.status.eviction_start_time is None
+        assert stored.incident.status.eviction.started_at is None
 
         late, _ = shared("b")
         tick(stored, late, START + 700, asks)
 
-        assert stored.incident.status.eviction_start_time == at(START + 700)
+        assert stored.incident.status.eviction.started_at == at(START + 700)
         assert stored.effects() == {"gpu-0": "Evict"}
 
 

@@ -23,7 +23,7 @@ WELL = gpu(recovery_action=NO_ACTION_FIELD, fabric=FabricHealth(state=3, status=
 
 
 def codes(stored: Stored) -> list[str]:
-    return [" ".join(line.split()[:2]) for line in stored.incident.status.evidence]
+    return [" ".join(line.split()[:2]) for line in stored.incident.status.fault.evidence]
 
 
 def test_an_old_driver_owes_a_new_epoch_for_an_xid_that_it_tells_no_more() -> None:
@@ -53,7 +53,7 @@ def test_each_code_has_one_line_however_its_sources_change() -> None:
     settle(stored, view(gpu(0, received, recovery_action=RESET)), 2)
 
     assert codes(stored).count("XID 95") == codes(stored).count("XID 48") == 1
-    assert any("kmsg and nvml" in line for line in stored.incident.status.evidence)
+    assert any("kmsg and nvml" in line for line in stored.incident.status.fault.evidence)
 
 
 def test_a_suspicion_of_before_asks_for_no_new_epoch() -> None:

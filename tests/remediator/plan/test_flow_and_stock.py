@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.model.incident import EVICTION_BLOCKED, Condition, Incident, RuleRecord
+from remediator.model.incident import Incident
+from remediator.model.incident_status import EVICTION_BLOCKED, Condition, RuleRecord
 from remediator.model.taint_rule import Rule
 from remediator.plan.node_decision import decide_node
 from remediator.plan.spending import CALL_LASTS, usage
@@ -170,9 +171,7 @@ class TestCalls:
         return answer.call.why if answer.call else ""
 
     def called(self, seconds: float, **status: Any) -> Incident:
-        return an_incident(
-            "a0", mode="Enforce", repair_request=repair_request(at(seconds)), **status
-        )
+        return an_incident("a0", mode="Enforce", request=repair_request(at(seconds)), **status)
 
     def test_a_call_that_nobody_acted_on_stops_no_other_for_ever(self) -> None:
         lasts = CALL_LASTS.total_seconds()
@@ -183,14 +182,14 @@ class TestCalls:
     def test_nor_does_one_of_a_node_that_reboots_again_and_again(self) -> None:
         request = repair_request(at(-60), first_time=at(-CALL_LASTS.total_seconds()))
 
-        assert not self.held(an_incident("a0", mode="Enforce", repair_request=request))
+        assert not self.held(an_incident("a0", mode="Enforce", request=request))
 
     def test_nor_does_one_whose_node_was_replaced(self) -> None:
         assert not self.held(self.called(-60, node_gone_since=at(-30)))
 
     def test_one_that_was_made_long_ago_is_made_and_asks_no_more(self) -> None:
         old = an_incident(
-            "z0", mode="Enforce", repair_request=repair_request(at(-DAY), node=node_of("z0"))
+            "z0", mode="Enforce", request=repair_request(at(-DAY), node=node_of("z0"))
         )
 
         assert not self.held(self.called(-60), old, mine=old)
@@ -283,7 +282,9 @@ class TestANodeThatRepublishesItsBoards:
             "node-a": "NoSchedule",
             "node-b": "NoExecute",
         }
-        began = [entry.node for entry in stored.incidents.values() if entry.status.evicting_at]
+        began = [
+            entry.node for entry in stored.incidents.values() if entry.status.eviction.evicting_at
+        ]
         assert began == ["node-a", "node-a", "node-b"]
 
 
@@ -402,7 +403,8 @@ def test_one_node_begins_no_more_within_the_time_of_a_rate_than_its_cap(
     lately = {
         incident.spec.uuid
         for incident in fleet.incidents
-        if incident.status.evicting_at and NOW - incident.status.evicting_at < MINUTES_10
+        if incident.status.eviction.evicting_at
+        and NOW - incident.status.eviction.evicting_at < MINUTES_10
     }
     standing = {taint_rule.gpu for taint_rule in fleet.rules}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from exporter.model.device import Device
 from exporter.model.resource_slices import SliceDevice
 from remediator.model.claim import Claim, ClaimMeta, DeviceResult
-from remediator.model.incident import ScopeRecord, Target
+from remediator.model.incident_status import ScopeStatus, Target
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.node_condition import WAITING
@@ -221,7 +221,7 @@ class TestWhatIsNotKnown:
     def test_a_device_plugin_explains_nothing_where_devices_were_published_before(self) -> None:
         board, planned = pair()
         assert planned.incident is not None
-        scope = ScopeRecord("whole GPU", (Target(DRIVER, NODE, "gpu-0", uuid(0)),))
+        scope = ScopeStatus("whole GPU", (Target(DRIVER, NODE, "gpu-0", uuid(0)),))
         found = msgspec.structs.replace(planned.incident.status, scope=scope)
         incident = msgspec.structs.replace(planned.incident, status=found)
 

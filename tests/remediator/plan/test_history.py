@@ -8,13 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeapi.types import ObjectMeta
-from remediator.model.incident import (
-    Incident,
-    IncidentSpec,
-    IncidentStatus,
-    incident_name,
-    with_intent,
-)
+from remediator.model.incident import Incident, IncidentSpec, incident_name, with_intent
+from remediator.model.incident_status import IncidentStatus
 from remediator.plan import history
 from remediator.plan.words import days, ordinal
 from remediator.policy.table import Policy, Repeat
@@ -25,10 +20,12 @@ from tests.remediator.builders import (
     action,
     at,
     gpu,
+    make_status,
     policy,
     until,
     uuid,
     view,
+    with_fields,
 )
 from tests.remediator.playing import ENFORCE, settle
 
@@ -56,8 +53,12 @@ def test_the_third_incident_in_thirty_days_needs_a_person() -> None:
         incident(stored, start)
 
     status = last(stored).status
-    assert [incident.status.recurrence for incident in stored.incidents.values()] == [1, 2, 3]
-    assert (status.phase, status.untaint) == ("NeedsHuman", "OnConfirmation")
+    assert [incident.status.history.recurrence for incident in stored.incidents.values()] == [
+        1,
+        2,
+        3,
+    ]
+    assert (status.phase, status.recovery.untaint) == ("NeedsHuman", "OnConfirmation")
     assert status.message.startswith("3rd incident in 30 days: healthy for the whole soak time")
     assert stored.effects() == {"gpu-0": "NoExecute"}
 
@@ -67,7 +68,7 @@ def test_an_incident_outside_the_window_is_forgiven() -> None:
     for start in (0, 5 * DAY, 31 * DAY):
         incident(stored, start)
 
-    assert last(stored).status.recurrence == 2
+    assert last(stored).status.history.recurrence == 2
     assert last(stored).status.phase == "Recovered"
 
 
@@ -75,13 +76,13 @@ def test_a_fault_in_probation_is_a_relapse_and_goes_on_counting() -> None:
     rows = policy(repeat=Repeat(count=2, within=timedelta(minutes=1)), probation=timedelta(days=1))
     stored = Stored()
     incident(stored, 0, rows)
-    assert last(stored).status.probation_until == at(720) + timedelta(days=1)
+    assert last(stored).status.history.probation_until == at(720) + timedelta(days=1)
 
     incident(stored, 5000, rows)
 
-    assert last(stored).status.evidence[0].startswith("relapse: ")
-    assert incident_name(uuid(0), 1) in last(stored).status.evidence[0]
-    assert last(stored).status.recurrence == 2
+    assert last(stored).status.fault.evidence[0].startswith("relapse: ")
+    assert incident_name(uuid(0), 1) in last(stored).status.fault.evidence[0]
+    assert last(stored).status.history.recurrence == 2
     assert last(stored).status.phase == "NeedsHuman"
 
 
@@ -91,8 +92,10 @@ def test_after_probation_it_is_a_new_incident() -> None:
     incident(stored, 0, rows)
     incident(stored, 5000, rows)
 
-    assert last(stored).status.recurrence == 1
-    assert not any(evidence.startswith("relapse") for evidence in last(stored).status.evidence)
+    assert last(stored).status.history.recurrence == 1
+    assert not any(
+        evidence.startswith("relapse") for evidence in last(stored).status.fault.evidence
+    )
 
 
 def test_a_duplicate_is_no_incident() -> None:
@@ -102,11 +105,11 @@ def test_a_duplicate_is_no_incident() -> None:
     one = stored.incidents[name]
     stored.incidents[name] = msgspec.structs.replace(
         one,
-        status=msgspec.structs.replace(one.status, duplicate_of="another", probation_until=None),
+        status=with_fields(one.status, duplicate_of="another", probation_until=None),
     )
     incident(stored, DAY)
 
-    assert last(stored).status.recurrence == 1
+    assert last(stored).status.history.recurrence == 1
 
 
 def closed(number: int, age: float, gpu_index: int = 0) -> Incident:
@@ -115,7 +118,7 @@ def closed(number: int, age: float, gpu_index: int = 0) -> Incident:
     name = incident_name(uuid(gpu_index), number)
     meta = ObjectMeta(name=name, uid=f"uid-{name}", creation_timestamp=when)
     spec = IncidentSpec(NODE, uuid(gpu_index))
-    return Incident(meta, spec, IncidentStatus(fault="gpu", phase="Recovered", closed_at=when))
+    return Incident(meta, spec, make_status(fault_class="gpu", phase="Recovered", closed_at=when))
 
 
 class TestPruning:
@@ -189,6 +192,6 @@ def test_spans_are_written_in_days_or_seconds() -> None:
 def test_the_order_of_incidents_does_not_matter(found: list[Incident]) -> None:
     pruned = history.incidents_to_prune(tuple(found), ENFORCE, at(0), "")
 
-    assert [incident.status.closed_at for incident in pruned] == [
+    assert [incident.status.history.closed_at for incident in pruned] == [
         at(-days * DAY) for days in (43, 40, 37, 34)
     ]

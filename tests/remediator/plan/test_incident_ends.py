@@ -113,7 +113,7 @@ class TestNodeGone:
         stored = evicting()
 
         decision = settle(stored, self.GONE, 100)
-        assert stored.incident.status.node_gone_since == at(100)
+        assert stored.incident.status.stay.node_gone_since == at(100)
         assert decision.wake_at == at(100 + 7 * DAY)
         settle(stored, self.GONE, 99 + 7 * DAY)
         assert stored.effects() == {"gpu-0": "NoExecute"}
@@ -133,7 +133,7 @@ class TestNodeGone:
             facts=NodeFacts(name=NODE),
         )
         settle(stored, back, 6 * DAY)
-        assert stored.incident.status.node_gone_since is None
+        assert stored.incident.status.stay.node_gone_since is None
 
         settle(stored, self.GONE, 6.5 * DAY)
         settle(stored, self.GONE, 8 * DAY)
@@ -341,7 +341,7 @@ class TestLeftovers:
 
         assert stored.incidents[first.name].open
         younger = stored.incidents[second.name].status
-        assert (younger.phase, younger.duplicate_of) == ("Closed", first.name)
+        assert (younger.phase, younger.history.duplicate_of) == ("Closed", first.name)
         assert stored.effects() == {"gpu-0": "NoExecute"}
         assert {rule.incident for rule in stored.rules.values()} == {first.name}
 
@@ -390,7 +390,7 @@ class TestLeftovers:
         assert [type(step).__name__ for step in decision.steps] == ["DeleteRule", "WriteStatus"]
         for second in (6, 10):
             settle(stored, worse, second)
-        assert stored.incident.status.cause == "xid-79"
+        assert stored.incident.status.fault.cause == "xid-79"
         assert stored.effects() == {"gpu-0": "NoExecute"}
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from exporter.model.node_health import MemoryHealth
 from exporter.model.resource_slices import Taint
-from remediator.model.incident import PODS_LIMIT, TIMELINE_LIMIT
+from remediator.model.incident_status import PODS_LIMIT, SCHEMA_VERSION, TIMELINE_LIMIT
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import ForeignRule
@@ -49,7 +49,7 @@ class TestDrained:
         assert stored.incident.status.phase == "Evicting"
         settle(stored, empty, 30)
         assert stored.incident.status.phase == "Drained"
-        assert stored.incident.status.drained_at == at(30)
+        assert stored.incident.status.eviction.drained_at == at(30)
 
     def test_somebody_who_comes_back_starts_it_anew(self) -> None:
         stored, seen = self.evicting(pods=(pod(),))
@@ -134,7 +134,7 @@ class TestRepair:
         for second in (1, 5, 11):
             settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
         assert stored.incident.status.phase == "Drained"
-        assert stored.incident.status.needs == "GPUReset"
+        assert stored.incident.status.repair.needs == "GPUReset"
         return stored
 
     def test_a_reset_is_seen_by_its_epoch_and_then_verified(self) -> None:
@@ -146,7 +146,7 @@ class TestRepair:
         back = gpu(0, xid(95), epoch=3, epoch_started=at(100), recovery_action=action(0, 110, 110))
         settle(stored, view(back), 120)
         assert stored.incident.status.phase == "Verifying"
-        assert stored.incident.status.needs == "Nothing"
+        assert stored.incident.status.repair.needs == "Nothing"
 
     def test_a_reset_that_has_not_helped_yet_says_what_was_seen(self) -> None:
         stored = self.drained()
@@ -179,7 +179,7 @@ class TestRepair:
         settle(stored, view(again), 160)
 
         assert stored.incident.status.phase == "Drained"
-        assert stored.incident.status.opened_epoch == 3
+        assert stored.incident.status.stay.epoch == 3
 
     def test_a_reboot_is_seen_by_its_boot_id(self) -> None:
         stored = self.drained()
@@ -211,7 +211,7 @@ class TestRepair:
 
         settle(stored, view(gpu(1), stale="silent"), 100)
 
-        assert stored.incident.status.needs == "GPUReset"
+        assert stored.incident.status.repair.needs == "GPUReset"
 
 
 class TestVerifying:
@@ -221,7 +221,7 @@ class TestVerifying:
         settle(stored, view(gpu(0, recovery_action=RESET)), 1)
         healthy = gpu(0, recovery_action=action(0, 9, 9), memory=MemoryHealth(dbe_aggregate=2))
         settle(stored, view(healthy), 10)
-        assert stored.incident.status.soak_dbe_aggregate == 2
+        assert stored.incident.status.recovery.dbe_aggregate == 2
 
         later = msgspec.structs.replace(healthy, memory=MemoryHealth(dbe_aggregate=errors))
         settle(stored, view(later), 300)
@@ -288,7 +288,7 @@ class TestReported:
         )
         settle(stored, seen, 1)
 
-        assert stored.incident.status.foreign == (
+        assert stored.incident.status.scope.foreign == (
             "NVSentinel: cordoned by x",
             "rule theirs: them.example/bad:NoSchedule",
             "taint gpu.nvidia.com/xid=79:None on gpu-0",
@@ -302,15 +302,15 @@ class TestReported:
         stored = Stored()
         settle(stored, view(dead(), foreign=many), 1)
 
-        assert len(stored.incident.status.foreign) == 16
-        assert stored.incident.status.foreign[-1] == "and 25 more"
+        assert len(stored.incident.status.scope.foreign) == 16
+        assert stored.incident.status.scope.foreign[-1] == "and 25 more"
 
     def test_peers_are_informed(self) -> None:
         stored = Stored()
         one = dead()
         settle(stored, view(one, domains={one.uuid: ("node-b/GPU-1",)}), 1)
 
-        assert stored.incident.status.informed == ("node-b/GPU-1",)
+        assert stored.incident.status.scope.informed == ("node-b/GPU-1",)
 
     def test_hundreds_of_holders_are_counted_beyond_the_limit(self) -> None:
         stored = Stored()
@@ -318,20 +318,20 @@ class TestReported:
         pods = tuple(pod(f"train-{index:03}") for index in range(300))
         for second in (1, 5):
             settle(stored, view(dead(), claims=claims, pods=pods), second)
-        assert len(stored.incident.status.affected) == PODS_LIMIT
-        assert stored.incident.status.affected_left_out == 300 - PODS_LIMIT
+        assert len(stored.incident.status.scope.affected) == PODS_LIMIT
+        assert stored.incident.status.scope.affected_left_out == 300 - PODS_LIMIT
 
         settle(stored, view(dead(), claims=claims[:40]), 6)
         settle(stored, view(dead()), 7)
 
-        assert len(stored.incident.status.evicted) == PODS_LIMIT
+        assert len(stored.incident.status.eviction.evicted) == PODS_LIMIT
 
     def test_would_taint_is_remembered_while_nothing_is_known(self) -> None:
         stored, seen, rows = Stored(), view(dead()), policy(mode="incident-only")
         settle(stored, seen, 1, rows)
         settle(stored, with_fields(seen, stale="silent"), 50, rows)
 
-        assert len(stored.incident.status.would_taint) == 1
+        assert len(stored.incident.status.scope.would_taint) == 1
 
     def test_the_timeline_is_bounded_whatever_is_reported_at_once(self) -> None:
         stored = Stored()
@@ -358,4 +358,4 @@ def test_it_has_the_schema_version_of_its_writer() -> None:
     stored = Stored()
     settle(stored, view(dead()), 1)
 
-    assert stored.incident.status.schema_version == 1
+    assert stored.incident.status.schema_version == SCHEMA_VERSION == 2

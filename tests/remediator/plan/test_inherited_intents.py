@@ -17,6 +17,7 @@ from tests.remediator.builders import (
     policy,
     until,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import ENFORCE, settle, tick
@@ -72,7 +73,7 @@ def test_the_next_incident_is_acted_on_when_it_expires() -> None:
         settle(stored, view(gpu(0, recovery_action=action(1, 799, 799))), second)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert [intent.state for intent in stored.incidents[next_one.name].status.intents] == [
+    assert [intent.state for intent in stored.incidents[next_one.name].status.policy.intents] == [
         "Expired"
     ]
 
@@ -120,7 +121,7 @@ def test_the_next_incident_inherits_what_was_written_into_a_duplicate() -> None:
     leading = stored.incident
     stored.intend("Ignore", None)
     meta = msgspec.structs.replace(leading.metadata, name=leading.name[:-1] + "2", uid="uid-2")
-    twin = msgspec.structs.replace(leading.status, duplicate_of=leading.name)
+    twin = with_fields(leading.status, duplicate_of=leading.name)
     stored.incidents[meta.name] = Incident(meta, leading.spec, twin)
 
     next_one = again(stored, 800)
@@ -136,7 +137,7 @@ def test_the_next_incident_needs_its_own_confirmation_of_a_repair() -> None:
     next_one = again(stored, 800)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert next_one.status.intents == ()
+    assert next_one.status.policy.intents == ()
 
 
 def test_what_a_user_has_taken_back_does_not_count_again_when_all_statuses_are_lost() -> None:
@@ -202,7 +203,7 @@ def of_a_remap() -> Stored:
 
 
 def states(incident: Incident) -> list[str]:
-    return [intent.state for intent in incident.status.intents]
+    return [intent.state for intent in incident.status.policy.intents]
 
 
 def test_an_ignored_class_is_inherited_too_and_a_worse_one_overtakes_it() -> None:
@@ -248,7 +249,7 @@ def test_an_ignored_class_is_that_of_the_duplicate_in_which_it_was_written() -> 
     settle(stored, view(gpu(0, memory=REMAP)), 1)
     leading = stored.incident
     meta = msgspec.structs.replace(leading.metadata, name=leading.name[:-1] + "2", uid="uid-2")
-    twin = msgspec.structs.replace(leading.status, fault="gpu", cause="xid-95")
+    twin = with_fields(leading.status, fault_class="gpu", cause="xid-95")
     stored.put_incident(with_intent(Incident(meta, leading.spec, twin), "Ignore", LASTS))
 
     for second in (5, 9):

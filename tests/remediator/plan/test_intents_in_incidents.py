@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth, SourceHealth
-from remediator.model.incident import Incident, IncidentStatus
+from remediator.model.incident import Incident
+from remediator.model.incident_status import IncidentStatus
 from remediator.model.intent import Intent
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
@@ -73,7 +74,9 @@ class TestHold:
 
         stored.intend("Hold", until(60), first)
         settle(stored, seen, 59)
-        assert [intent.until for intent in stored.incidents[first].status.intents] == [at(60)]
+        assert [intent.until for intent in stored.incidents[first].status.policy.intents] == [
+            at(60)
+        ]
         settle(stored, seen, 61)
         assert stored.effects() == {"gpu-0": "NoSchedule"}, "the other one counts until 100"
         settle(stored, seen, 100)
@@ -142,7 +145,7 @@ class TestHold:
 
         assert any(text.startswith("a user removed: hold until") for text in texts(stored))
         assert stored.effects() == {"gpu-0": "NoExecute"}
-        assert stored.incident.status.intents == ()
+        assert stored.incident.status.policy.intents == ()
 
 
 class TestIgnore:
@@ -191,7 +194,9 @@ def seen_at(second: float, health: GpuHealth) -> NodeView:
 
 
 def ignored(stored: Stored) -> list[str]:
-    return [intent.state for intent in stored.incident.status.intents if intent.kind == "Ignore"]
+    return [
+        intent.state for intent in stored.incident.status.policy.intents if intent.kind == "Ignore"
+    ]
 
 
 class TestIgnoredClass:
@@ -307,8 +312,8 @@ class TestIgnoredClass:
     def test_one_of_a_version_that_recorded_no_class_is_for_that_of_the_incident(self) -> None:
         stored = self.pending()
         status = stored.incident.status
-        old = (msgspec.structs.replace(record, seen_fault="") for record in status.intents)
-        before = msgspec.structs.replace(status, intents=tuple(old))
+        old = (msgspec.structs.replace(record, seen_fault="") for record in status.policy.intents)
+        before = with_fields(status, intents=tuple(old))
         stored.put_incident(msgspec.structs.replace(stored.incident, status=before))
 
         settle(stored, view(PENDING), 10)
@@ -351,7 +356,7 @@ class TestConfirmed:
 
         assert stored.effects() == {"gpu-0": "NoExecute"}
         assert stored.incident.status.phase == "NeedsHuman"
-        assert stored.incident.status.needs == "Human"
+        assert stored.incident.status.repair.needs == "Human"
         assert condition(stored.incident, "NeedsHuman") == ("True", "Sticky")
         assert "spec.repairConfirmed" in stored.incident.status.message
 

@@ -64,7 +64,7 @@ class TestAReboot:
         after = reconciled(stored, rebooted(gpu(1)), 100 + MINUTE)
 
         assert after[:2] == ("True", "ReplacementNeeded")
-        assert stored.incident.status.needs == "Replacement"
+        assert stored.incident.status.repair.needs == "Replacement"
 
     def test_after_which_it_is_published_and_not_listed_asks_for_a_replacement(self) -> None:
         stored = handed_over()
@@ -86,7 +86,7 @@ class TestAReboot:
         seen = reconciled(stored, rebooted(gpu(0), gpu(1)), 130)
 
         assert seen[:2] == ("False", "RepairBeingVerified")
-        assert stored.incident.status.missing_since_time is None
+        assert stored.incident.status.repair.missing_since is None
 
     @pytest.mark.parametrize(
         "seen",
@@ -114,11 +114,11 @@ class TestAReboot:
     def test_of_a_node_without_an_open_node_level_need_asks_for_nothing(self) -> None:
         stored = Stored()
         reconciled(stored, on(gpu(0, xid(95), recovery_action=RESET), gpu(1)), 2)
-        assert stored.incident.status.needs == "GPUReset"
+        assert stored.incident.status.repair.needs == "GPUReset"
 
         for second in (100, 100 + MINUTE, DAY):
             assert reconciled(stored, rebooted(gpu(1)), second)[0] == ""
-        assert stored.incident.status.needs == "GPUReset"
+        assert stored.incident.status.repair.needs == "GPUReset"
 
     def test_costs_pods_nothing_where_the_class_may_not_evict(self) -> None:
         rows = policy(LIFTED, ceiling="NoSchedule")
@@ -140,7 +140,7 @@ class TestAnotherBoard:
 
         assert stated[:2] == ("False", "NoRepairNeeded")
         status = stored.incident.status
-        assert status.closed_at is not None
+        assert status.history.closed_at is not None
         assert (status.phase, status.message) == (
             "Closed",
             f"another board is in its place: {NEW_BOARD.uuid}",
@@ -166,7 +166,7 @@ class TestAnotherBoard:
         seen = with_fields(seen, report=report_with(seen, inventory=inventory))
 
         reconciled(stored, seen, 100)
-        assert stored.incident.status.closed_at is None
+        assert stored.incident.status.history.closed_at is None
 
         found = gpu(0, pci_bus_id="0000:09:00.0", minor=8)
         reconciled(stored, on(found, NEW_BOARD, gpu(1), boot="boot-3"), 1000)
@@ -237,7 +237,7 @@ class TestTheGreatestNeed:
         stated = reconciled(stored, on(sick, gpu(1)), 2)
 
         assert stated[:2] == ("True", "ReplacementNeeded")
-        assert stored.incident.status.needs == "Replacement"
+        assert stored.incident.status.repair.needs == "Replacement"
 
     @given(st.lists(st.sampled_from(NEEDS)))
     def test_no_other_need_is_greater_than_one_of_the_node(self, found: list[Need]) -> None:
@@ -313,7 +313,7 @@ class TestCeilings:
         waiting = reconciled(stored, busy, 1)
         overdue = reconciled(stored, busy, HOUR + 2)
 
-        assert stored.incident.status.needs == "Replacement"
+        assert stored.incident.status.repair.needs == "Replacement"
         assert waiting[2].startswith("replacement needed by")
         assert overdue[:2] == ("True", "NodeRebootNeeded")
         empty = reconciled(stored, on(both, gpu(1)), HOUR + 3)
@@ -352,5 +352,5 @@ def test_missing_is_counted_without_a_gap_in_which_it_was_there(sights: list[boo
         elif sight:
             since = None
         absent = timedelta(seconds=moment - since) if since is not None else timedelta()
-    escalated = stored.incident.status.needs == "Replacement"
+    escalated = stored.incident.status.repair.needs == "Replacement"
     assert escalated <= (absent >= timedelta(minutes=1))

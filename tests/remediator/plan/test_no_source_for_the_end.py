@@ -12,7 +12,7 @@ from exporter.model.node_health import (
     SourceHealth,
     XidRecord,
 )
-from remediator.model.incident import Condition
+from remediator.model.incident_status import Condition
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     LASTS,

@@ -11,10 +11,7 @@ from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
 from remediator.diagnose.fault import NEEDS, NODE_LEVEL, Need, Verdict
 from remediator.model.claim import Claim, ClaimMeta
-from remediator.model.incident import (
-    ScopeRecord,
-    Target,
-)
+from remediator.model.incident_status import ScopeStatus, Target
 from remediator.model.intent import IntentRecord
 from remediator.model.node import NodeFacts
 from remediator.model.taint_rule import Rule
@@ -82,7 +79,7 @@ def recorded(decided: tuple[Board, Planned], needs: Need) -> tuple[Board, Planne
     """The same with another need in the stored incident."""
     board, planned = decided
     assert planned.incident is not None
-    status = msgspec.structs.replace(planned.incident.status, needs=words.NEEDS[needs])
+    status = with_fields(planned.incident.status, needs=words.NEEDS[needs])
     incident = msgspec.structs.replace(planned.incident, status=status)
     return board, but(planned, incident=incident)
 
@@ -151,7 +148,7 @@ def test_the_pod_on_a_device_of_a_pool_that_was_once_in_scope_is_waited_for() ->
     seen = node(pods=(), claims=(held,))
     board, planned = pair()
     assert planned.incident is not None
-    scope = ScopeRecord("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-7", uuid(0)),))
+    scope = ScopeStatus("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-7", uuid(0)),))
     found = msgspec.structs.replace(planned.incident.status, scope=scope)
     incident = msgspec.structs.replace(planned.incident, status=found)
     rule = Rule(

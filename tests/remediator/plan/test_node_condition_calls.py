@@ -7,7 +7,7 @@ import pytest
 
 from exporter.model.node_health import GpuHealth, MemoryHealth
 from kubeapi.types import ObjectMeta
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
+from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.plan.events import CONDITION_REASONS, Event
 from remediator.plan.node_condition import OFF, WAITING
@@ -22,6 +22,7 @@ from tests.remediator.builders import (
     at,
     dead,
     gpu,
+    make_status,
     policy,
     repair_request,
     until,
@@ -55,7 +56,7 @@ def wave(fault: str, cause: str) -> tuple[Incident, ...]:
         Incident(
             ObjectMeta(name=f"other-{n}", uid=f"uid-{n}", creation_timestamp=at(0)),
             IncidentSpec(f"node-{n}", uuid(0, f"node-{n}")),
-            IncidentStatus(fault=fault, cause=cause, mode="Enforce"),
+            make_status(fault_class=fault, cause=cause, mode="Enforce"),
         )
         for n in range(7)
     )
@@ -148,7 +149,7 @@ class TestHolds:
             )
 
         assert stated == ("", "", "")
-        assert stored.incident.status.needs == "Replacement", "the incident still says so"
+        assert stored.incident.status.repair.needs == "Replacement", "the incident still says so"
 
     def test_the_need_of_a_gpu_that_is_held_is_not_reported_for_one_that_is_not(self) -> None:
         found = repair(node(), pair(0, "replacement", call_deferred="no"), pair(1, "node-reboot"))
@@ -330,7 +331,7 @@ class TestCosts:
     """A call counts as an eviction, for calls; what evicts already costs no second time."""
 
     ONE = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
-    CALLED = an_incident("b0", mode="Enforce", repair_request=repair_request(at(-60)))
+    CALLED = an_incident("b0", mode="Enforce", request=repair_request(at(-60)))
 
     def held(self, limits: Limits, fleet: Fleet, incident: Incident | None = None) -> str:
         requested = desired("a0", calls="node-reboot", incident=incident)
@@ -352,7 +353,7 @@ class TestCosts:
 
     def test_a_call_that_may_be_made_costs_nothing_more(self) -> None:
         none = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0)))
-        mine = an_incident("a0", mode="Enforce", repair_request=repair_request(at(-60)))
+        mine = an_incident("a0", mode="Enforce", request=repair_request(at(-60)))
 
         assert self.held(none, Fleet())
         assert not self.held(none, Fleet(incidents=(mine,)), incident=mine)
@@ -364,7 +365,7 @@ class TestCosts:
         assert "evict.rate=1 in 10m" in self.held(limits, Fleet(incidents=(self.CALLED,)))
         old = msgspec.structs.replace(
             self.CALLED,
-            status=with_fields(self.CALLED.status, repair_request=repair_request(at(-601))),
+            status=with_fields(self.CALLED.status, request=repair_request(at(-601))),
         )
         assert not self.held(limits, Fleet(incidents=(old,)))
 
@@ -399,5 +400,5 @@ def test_a_recovered_gpu_calls_nobody() -> None:
     status, reason, _ = reconciled(stored, idle(gpu(0, recovery_action=action())), 20)
 
     assert (status, reason) == ("False", "RepairBeingVerified")
-    assert stored.incident.status.needs not in {"NodeReboot", "Replacement"}
-    assert stored.incident.status.repair_request is None
+    assert stored.incident.status.repair.needs not in {"NodeReboot", "Replacement"}
+    assert stored.incident.status.repair.request is None

@@ -193,9 +193,9 @@ class TestWithin:
 
         before = play(stored, seen, 1, 2 * HOUR, waits())
         assert {state[:2] for state in before} == {("False", WAITING)}
-        assert stored.incidents[SECOND].status.eviction_start_time is not None
+        assert stored.incidents[SECOND].status.eviction.started_at is not None
         assert "not overridden: team/big (until its time to leave is over, " in before[-1][2]
-        begun = stored.incidents[SECOND].status.eviction_start_time
+        begun = stored.incidents[SECOND].status.eviction.started_at
         assert begun is not None
         ends = (begun - at(0)).total_seconds() + 2 * HOUR
 

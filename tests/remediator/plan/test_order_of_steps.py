@@ -2,7 +2,7 @@
 
 import pytest
 
-from remediator.model.incident import AffectedPod
+from remediator.model.incident_status import AffectedPod
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from remediator.diagnose.fault import Unknown
-from remediator.model.incident import PHASES, IncidentStatus
+from remediator.model.incident_status import PHASES, IncidentStatus
 from remediator.model.taint_rule import Effect
 from remediator.plan.phase import ROWS, Facts, Progress, phase_of, progress
 from remediator.plan.stages import Planned

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from remediator.model.claim import Toleration
-from remediator.model.incident import EVICTION_BLOCKED
+from remediator.model.incident_status import EVICTION_BLOCKED
 from remediator.plan.view import NodeView
 from remediator.policy.limits import Cap, Caps, Limits
 from remediator.policy.table import Evict, Policy

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from remediator.model.incident import EVICTION_BLOCKED, Condition, RuleRecord
+from remediator.model.incident_status import EVICTION_BLOCKED, Condition, RuleRecord
 from remediator.model.taint_rule import Rule
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps
@@ -20,7 +20,7 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
     noted = (RuleRecord(waited.name, waited.uid, str(waited.device), waited.effect),)
     incident = an_incident(
         "a0",
-        eviction_start_time=at(-600),
+        started_at=at(-600),
         evicting_at=at(-600),
         rules=noted,
         conditions=(blocked,),

@@ -72,7 +72,7 @@ class TestAnotherMachineUnderTheName:
         for second in (1800, 1800 + MINUTE, 1 + HOUR, 1800 + HOUR, DAY, 6 * DAY):
             assert reconciled(stored, other, second, node_uid="another")[0] != "True"
         assert stored.incident.open
-        assert stored.incident.status.needs == "Human"
+        assert stored.incident.status.repair.needs == "Human"
 
     def test_is_known_by_its_gpus_where_nodes_have_no_uid(self) -> None:
         stored = waiting()
@@ -80,7 +80,7 @@ class TestAnotherMachineUnderTheName:
 
         for second in (1800, 1800 + MINUTE, DAY):
             assert reconciled(stored, other, second, node_uid="")[0] == "False"
-        assert stored.incident.status.needs == "Human"
+        assert stored.incident.status.repair.needs == "Human"
 
 
 class TestTheSameMachine:
@@ -91,7 +91,7 @@ class TestTheSameMachine:
 
         for second in (begun, begun + MINUTE, 2 + HOUR, begun + HOUR):
             assert reconciled(stored, seen, second, node_uid="again")[:2] == ("False", WAITING)
-        assert stored.incident.status.needs == "Replacement"
+        assert stored.incident.status.repair.needs == "Replacement"
 
         # The need has grown once more with the minute that proves that the GPU is missing.
         assert reconciled(stored, seen, begun + MINUTE + HOUR, node_uid="again")[:2] == (
@@ -109,7 +109,7 @@ class TestTheSameMachine:
 
         for second in (1800, 1800 + MINUTE, 1 + HOUR, DAY):
             assert reconciled(stored, repaired, second)[:2] == ("False", "OtherRepairNeeded")
-        assert stored.incident.status.needs == "Human"
+        assert stored.incident.status.repair.needs == "Human"
 
     @pytest.mark.parametrize("same", ["lost again", "not listed any more"])
     def test_gives_the_pods_that_came_after_a_reboot_an_hour_of_their_own(self, same: str) -> None:
@@ -134,12 +134,12 @@ class TestTheSameMachine:
         stored = Stored()
         reconciled(stored, on(dead(), gpu(1), gpu(2)), 1)
         reconciled(stored, on(gpu(7), boot="boot-2"), 1800, node_uid="again")
-        assert stored.incident.status.needs == "Human"
+        assert stored.incident.status.repair.needs == "Human"
 
         for second in (1805, 1805 + MINUTE):
             reconciled(stored, on(gpu(1), gpu(2), boot="boot-2"), second, node_uid="again")
 
-        assert stored.incident.status.needs == "Replacement"
+        assert stored.incident.status.repair.needs == "Replacement"
 
 
 class TestABoardThatMoves:
@@ -163,7 +163,7 @@ class TestABoardThatMoves:
         for second in (MINUTE, 2 * MINUTE + 5):
             reconciled(stored, without, 2 * DAY + second, node_uid="b")
 
-        assert stored.incident.status.needs == "Replacement"
+        assert stored.incident.status.repair.needs == "Replacement"
 
     def test_needs_room_in_the_budget_there(self) -> None:
         stored = waiting()
@@ -182,7 +182,7 @@ def test_while_a_greater_need_has_no_room_the_lesser_one_is_called_for(
     stored = Stored()
     for second in (1, 2):
         reconciled(stored, on(dead(), gpu(1), busy=busy), second)
-    before = stored.incident.status.repair_request
+    before = stored.incident.status.repair.request
     full = policy(msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0))))
     worse = dead(memory=msgspec.structs.replace(gpu(0).memory, row_remap_failed="True"))
 
@@ -190,7 +190,7 @@ def test_while_a_greater_need_has_no_room_the_lesser_one_is_called_for(
         reconciled(stored, on(worse, gpu(1), busy=busy), second, full)
 
     assert before is not None
-    assert stored.incident.status.repair_request == before
+    assert stored.incident.status.repair.request == before
     called = reconciled(stored, on(worse, gpu(1), busy=busy), 2 + HOUR, full)
     assert called[:2] == ("True", "NodeRebootNeeded")
 
@@ -202,7 +202,7 @@ def test_a_need_that_falls_and_rises_again_restarts_no_deadline() -> None:
     for second in (1800, 1900, 2000, 2100):
         reconciled(stored, on(worse if second % 200 else dead(), gpu(1)), second)
 
-    request = stored.incident.status.repair_request
+    request = stored.incident.status.repair.request
     assert request is not None
     assert request.deadline_start_time == at(1900)
     assert uuid(0) in reconciled(stored, on(dead(), gpu(1)), 1900 + HOUR)[2]

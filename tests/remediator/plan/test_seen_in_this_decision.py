@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import msgspec
 
-from remediator.model.incident import RuleRecord
+from remediator.model.incident_status import RuleRecord
 from remediator.model.node import NodeFacts
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Rate

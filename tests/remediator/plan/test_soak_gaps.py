@@ -20,7 +20,7 @@ class TestErrorsOverADriverReload:
         for second in (1, 5):
             settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
         self.healthy(stored, 30, errors=5)
-        assert stored.incident.status.healthy_since == at(30)
+        assert stored.incident.status.recovery.healthy_since == at(30)
         return stored
 
     @pytest.mark.parametrize(("errors", "epoch"), [(3, 1), (3, 2), (5, 2), (9, 2)])
@@ -28,23 +28,23 @@ class TestErrorsOverADriverReload:
         stored = self.soaking()
         self.healthy(stored, 100, errors, epoch)
 
-        assert stored.incident.status.healthy_since == at(100)
+        assert stored.incident.status.recovery.healthy_since == at(100)
 
     @pytest.mark.parametrize("epoch", [1, 2])
     def test_a_reload_without_an_error_is_none_and_the_next_error_is(self, epoch: int) -> None:
         stored = self.soaking()
         self.healthy(stored, 100, 0, epoch)
-        assert stored.incident.status.healthy_since == at(30)
+        assert stored.incident.status.recovery.healthy_since == at(30)
 
         self.healthy(stored, 200, 1, epoch)
-        assert stored.incident.status.healthy_since == at(200)
+        assert stored.incident.status.recovery.healthy_since == at(200)
 
     def test_a_count_that_cannot_be_read_after_the_reload_begins_at_zero_all_the_same(self) -> None:
         stored = self.soaking()
         self.healthy(stored, 100, None, epoch=2)
         self.healthy(stored, 200, 4, epoch=2)
 
-        assert stored.incident.status.healthy_since == at(200)
+        assert stored.incident.status.recovery.healthy_since == at(200)
 
 
 class TestALaterDateOfHealth:
@@ -59,7 +59,7 @@ class TestALaterDateOfHealth:
         for second in (1, 5):
             settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
         self.seen(stored, 30, since=20)
-        assert stored.incident.status.healthy_since == at(30)
+        assert stored.incident.status.recovery.healthy_since == at(30)
         return stored
 
     def test_begins_the_soak_anew_and_stays_when_it_is_forgotten(self) -> None:
@@ -68,7 +68,7 @@ class TestALaterDateOfHealth:
         self.seen(stored, 100, since=90)
         self.seen(stored, 110, since=20)
 
-        assert stored.incident.status.healthy_since == at(100)
+        assert stored.incident.status.recovery.healthy_since == at(100)
 
     @pytest.mark.parametrize("since", [30.0, 101.0])
     def test_no_later_than_ours_or_ahead_of_our_clock_is_none(self, since: float) -> None:
@@ -76,7 +76,7 @@ class TestALaterDateOfHealth:
 
         self.seen(stored, 100, since=since)
 
-        assert stored.incident.status.healthy_since == at(30)
+        assert stored.incident.status.recovery.healthy_since == at(30)
 
 
 class TestAnErrorThatNothingFollowsFrom:
@@ -91,11 +91,11 @@ class TestAnErrorThatNothingFollowsFrom:
         for second in (1, 5):
             settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
         settle(stored, view(gpu(0, xid(95), recovery_action=action(0, 20, 30))), 30)
-        assert stored.incident.status.healthy_since == at(30)
+        assert stored.incident.status.recovery.healthy_since == at(30)
 
         changed = 101 if action_value else 20
         later = gpu(0, xid(95), xid(code, 100), recovery_action=action(action_value, changed, 102))
         settle(stored, view(later), 103)
 
         expected = None if since is None else at(since)
-        assert stored.incident.status.healthy_since == expected
+        assert stored.incident.status.recovery.healthy_since == expected

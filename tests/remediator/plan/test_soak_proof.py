@@ -67,7 +67,7 @@ def test_a_soak_that_was_confirmed_once_is_so_after_a_restart() -> None:
     """The count is in memory alone, what came of it is in the incident."""
     stored = sick_then_healthy()
     settle(stored, healed(800, RENEWALS_NEEDED), 800)
-    assert stored.incident.status.soak_confirmed_time == at(800)
+    assert stored.incident.status.recovery.confirmed_at == at(800)
     settle(stored, healed(905, 0), 905)
     assert stored.effects() == {}
 
@@ -77,7 +77,7 @@ class OlderSchema(Stored):
 
     def take(self, step: Step, now: datetime) -> None:
         if isinstance(step, WriteStatus):
-            kept = msgspec.structs.replace(step.status, soak_confirmed_time=None)
+            kept = with_fields(step.status, confirmed_at=None)
             step = WriteStatus(step.incident, kept)
         super().take(step, now)
 
@@ -97,7 +97,7 @@ def test_a_gap_in_health_makes_the_agent_confirm_anew() -> None:
     stored = sick_then_healthy()
     settle(stored, healed(800, RENEWALS_NEEDED), 800)
     settle(stored, view(REPAIRED, stale="silent"), 850)
-    assert stored.incident.status.soak_confirmed_time is None
+    assert stored.incident.status.recovery.confirmed_at is None
     settle(stored, healed(900, 0), 900)
     settle(stored, healed(5000, 0), 5000)
     assert stored.effects() == {"gpu-0": "NoExecute"}

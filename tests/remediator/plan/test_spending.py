@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from remediator.model.incident import RuleRecord
+from remediator.model.incident_status import RuleRecord
 from remediator.model.taint_rule import Rule
 from remediator.plan.spending import Spending
 from remediator.plan.stages import Wake
@@ -184,7 +184,7 @@ class TestRulesThatAreNotServed:
         record = RuleRecord("r", "u1", f"{DRIVER}/node-a/gpu-0", effect)
         since = at(-60)
 
-        assert self.used(rules=(record,), eviction_start_time=since) == counted
+        assert self.used(rules=(record,), started_at=since) == counted
 
     def test_count_for_no_eviction_once_the_gpu_is_drained(self) -> None:
         record = RuleRecord("r", "u1", f"{DRIVER}/node-a/gpu-0", "NoExecute")

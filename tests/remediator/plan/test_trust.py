@@ -298,7 +298,9 @@ def test_an_incident_where_no_rules_are_served_is_reported_and_nothing_is_frozen
             stored.take(step, at(seconds))
     status = stored.incident.status
     assert status.phase == "Suspected"
-    assert [record.effect for record in status.rules] == ["NoExecute"], "as they were last seen"
+    assert [record.effect for record in status.scope.rules] == ["NoExecute"], (
+        "as they were last seen"
+    )
     assert [
         condition.status
         for condition in status.conditions

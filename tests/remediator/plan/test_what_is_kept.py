@@ -6,7 +6,7 @@ import pytest
 from remediator.diagnose.fault import Fault, Source, Unknown
 from remediator.diagnose.verdict import verdict
 from remediator.model.claim import Claim
-from remediator.model.incident import EVICTION_BLOCKED, SEEN_LIMIT, Condition, SeenSignal
+from remediator.model.incident_status import EVICTION_BLOCKED, SEEN_LIMIT, Condition, SeenSignal
 from remediator.plan.evictions import plan_evictions
 from remediator.plan.incidents import without_forged
 from remediator.plan.signals import with_reported

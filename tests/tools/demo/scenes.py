@@ -17,12 +17,13 @@ from remediator.model.claim import (
     DeviceAllocation,
     DeviceResult,
 )
-from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, Phase, TimelineEntry
+from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.incident_status import Phase, TimelineEntry
 from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from simulator.board import gpus_of
 from simulator.gpu import Scenario
 from simulator.slices import resource_slices
-from tests.remediator.builders import with_fields
+from tests.remediator.builders import make_status, with_fields
 from tools.demo.diary import EVICTION, Entry, Kind, News
 from tools.demo.expectations import Acted
 from tools.demo.picture import Objects, Picture, Pod, PodCondition, PodMeta, PodStatus, picture
@@ -83,8 +84,8 @@ def rule(device: str, effect: str) -> RawRule:
 def incident(number: int, *phases: Phase, opened: int = 0) -> Incident:
     timeline = tuple(TimelineEntry(NOW, phase, "because") for phase in phases)
     spec = IncidentSpec("node-a", BOARDS[number].uuid)
-    status = IncidentStatus(
-        fault="lost", cause="xid-79", phase=phases[-1], message="because", timeline=timeline
+    status = make_status(
+        fault_class="lost", cause="xid-79", phase=phases[-1], message="because", timeline=timeline
     )
     name = f"{BOARDS[number].uuid.lower()}-1"
     created = NOW + timedelta(seconds=opened)
