@@ -33,6 +33,7 @@ from remediator.plan.board import Board
 from remediator.plan.clocks import start_of_within
 from remediator.plan.signals import is_new
 from remediator.plan.stages import DeferredBy
+from remediator.plan.words import WAITS_FOR
 from remediator.policy.duration import spelled
 from remediator.policy.table import Policy, Row
 from remediator.policy.windows import moment
@@ -91,9 +92,6 @@ class Cap(msgspec.Struct, frozen=True):
 
 SIBLINGS = Cap("siblings", "NoSchedule", "NoExecute", TAINTING)
 """A pod that is evicted from one slice must not land on a sibling that is about to be tainted."""
-_NOTHING = Cap(
-    "nothing", "NoExecute", "NoExecute", "evidence complete, settle time over: pods are evicted"
-)
 
 
 class Finding(msgspec.Struct, frozen=True, dict=True):
@@ -121,6 +119,18 @@ class Finding(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def tainted_since(self) -> datetime | None:
         return tainted_since(self.board.rules.stored, self.incident, self.targets)
+
+    @cached_property
+    def users(self) -> tuple[str, ...]:
+        """UIDs of the pods that use its devices now. Admin access uses nothing."""
+        names = {str(target.name) for target in self.targets}
+        # A claim stays reserved for a failed pod of a PodGroup as long as that pod exists.
+        ended = {pod.uid for pod in self.board.pods or () if not pod.running}
+        return tuple(
+            held.uid
+            for held in self.board.users.holders
+            if held.device in names and held.via != ADMIN and held.uid not in ended
+        )
 
     @cached_property
     def awaits(self) -> str:
@@ -267,22 +277,13 @@ def _evidence(finding: Finding) -> Cap | None:
 def _later_pods(finding: Finding) -> Cap | None:
     """Evict no pod for an error that was over before all pods on its devices came.
 
-    So also after a loss of every incident and rule, when no record says that it was handled. Admin
-    access uses nothing, whenever it came.
+    So also after a loss of every incident and rule, when no record says that it was handled.
     """
     fault, board = finding.fault, finding.board
     if fault.ended is None:
         return None
-    names = {str(target.name) for target in finding.targets}
-    # A claim stays reserved for a failed pod of a PodGroup as long as that pod exists.
-    ended = {pod.uid for pod in board.pods or () if not pod.running}
-    here = [
-        held.uid
-        for held in board.users.holders
-        if held.device in names and held.via != ADMIN and held.uid not in ended
-    ]
-    begun = {pod.uid: pod.started for pod in board.pods or () if pod.uid in here}
-    dates = [begun.get(uid) for uid in here]
+    begun = {pod.uid: pod.started for pod in board.pods or () if pod.uid in finding.users}
+    dates = [begun.get(uid) for uid in finding.users]
     # A pod whose start is unknown may have been there when the error came.
     all_later = bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
     return _no_further("later pods", finding, LATER) if all_later else None
@@ -337,18 +338,25 @@ def _requests(finding: Finding) -> Cap | None:
     until = since + plan.within if plan.then == "NoExecute" and since else None
     if until is not None and finding.now >= until:
         return None
-    why = "evidence complete and settled: pods are evicted by the Eviction API"
-    why += f" until {moment(until)}, then deleted" if until else ""
-    return Cap("requests", "Evict", goal, why, until)
+    how = "pods are evicted by the Eviction API"
+    how += f" until {moment(until)}, then deleted" if until else ""
+    return Cap("requests", "Evict", goal, _ready(finding, how), until)
 
 
 def _nothing(finding: Finding) -> Cap:
     """Cap nothing: this row is always there."""
-    if not finding.row.evicts_first:
-        return _NOTHING
-    within = spelled(finding.row.evict.within)
-    why = f"pods that are left {within} after the first eviction are deleted"
-    return msgspec.structs.replace(_NOTHING, reason=why)
+    how = "pods are evicted"
+    if finding.row.evicts_first:
+        within = spelled(finding.row.evict.within)
+        how = f"pods that are left {within} after the first eviction are deleted"
+    return Cap("nothing", "NoExecute", "NoExecute", _ready(finding, how))
+
+
+def _ready(finding: Finding, how: str) -> str:
+    """Return how its pods are evicted; once none is left, what it waits for."""
+    if not (finding.users or finding.board.trust.refusal("name pods")):
+        how = f"no pod is left, and it waits for {WAITS_FOR[finding.fault.needs]}"
+    return f"evidence complete, settle time over: {how}"
 
 
 CAPS: tuple[Callable[[Finding], Cap | None], ...] = (

@@ -69,6 +69,16 @@ NEEDS: Mapping[Need, str] = {
     "node-reboot": "NodeReboot",
     "replacement": "Replacement",
 }
+WAITS_FOR: Mapping[Need, str] = {
+    "nothing": "the end of the fault",
+    "diagnosis": "a diagnosis",
+    "fabric-recovery": "a repair of the NVLink fabric",
+    "gpu-reset": "a reset of the GPU",
+    "human": "a user",
+    "node-reboot": "a reboot of the node",
+    "replacement": "another board",
+}
+"""What an emptied GPU waits for, by what it needs."""
 _BACK: Mapping[str, str] = {word: ours for ours, word in (*MODES.items(), *NEEDS.items())}
 _NEEDS_BACK: Mapping[str, Need] = {word: need for need, word in NEEDS.items()}
 

@@ -7,7 +7,8 @@ import pytest
 
 from exporter.model.device import Instance
 from exporter.model.resource_slices import SliceDevice
-from remediator.diagnose.fault import Fault, Record, Sick
+from remediator.diagnose.fault import Fault, Need, Record, Sick
+from remediator.model.claim import ADMIN
 from remediator.model.incident_status import (
     AffectedPod,
     Hardware,
@@ -19,6 +20,7 @@ from remediator.model.incident_status import (
 from remediator.model.taint_rule import Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.effects import Demand, demands_of, goal, notice, pending, would
+from remediator.plan.view import Trust
 from remediator.policy.table import SHIPPED, Evict, Mode, Policy, Row, Then
 from tests.remediator.builders import (
     DRIVER,
@@ -71,6 +73,40 @@ def limit_of(answer: Demand) -> tuple[str, Effect | None]:
 
 def test_a_certain_fault_whose_taint_has_settled_is_capped_by_nothing() -> None:
     assert limit_of(demand(board_of(TAINT))) == ("nothing", "NoExecute")
+
+
+WATCHES = AffectedPod("team", "dcgm", "look", f"{DRIVER}/{NODE}/gpu-0", "u-dcgm", via=ADMIN)
+
+
+class TestWords:
+    """What an incident says of its pods is so: it is what users read first."""
+
+    USES = AffectedPod("team", "train-0", "claim", f"{DRIVER}/{NODE}/gpu-0", "u-train-0")
+
+    def test_pods_are_evicted_while_one_is_there(self) -> None:
+        answer = demand(board_of(TAINT, holders=(self.USES, WATCHES)))
+
+        assert answer.cap.reason.endswith("settle time over: pods are evicted")
+
+    @pytest.mark.parametrize(
+        ("needs", "words"),
+        [("gpu-reset", "a reset of the GPU"), ("node-reboot", "a reboot of the node")],
+    )
+    @pytest.mark.parametrize("holders", [(), (WATCHES,)])
+    @pytest.mark.parametrize("evict", [Evict(), Evict(within=timedelta(minutes=5))])
+    def test_once_none_is_left_what_is_waited_for_is_named(
+        self, needs: Need, words: str, holders: tuple[AffectedPod, ...], evict: Evict
+    ) -> None:
+        found = with_fields(CERTAIN, needs=needs)
+
+        answer = demand(board_of(TAINT, holders=holders), found, evict=evict)
+
+        assert answer.cap.reason.endswith(f"no pod is left, and it waits for {words}")
+
+    def test_while_claims_cannot_be_read_nobody_says_that_none_is_left(self) -> None:
+        answer = demand(board_of(TAINT, trust=Trust({"claims": "refused"})))
+
+        assert answer.cap.reason.endswith("settle time over: pods are evicted")
 
 
 class TestSettle:
