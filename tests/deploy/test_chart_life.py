@@ -34,7 +34,7 @@ RECORD = 1 << 20
 """Bytes that a Secret may have; Helm keeps a release in one."""
 ANSWER = "what a person sees of it"
 """A description in the CRD of the release before, which this one words otherwise."""
-NEW = "handledThroughTime"
+NEW = "phaseSinceTime"
 """A field that the CRD of the release before does not have."""
 
 
@@ -166,7 +166,7 @@ def test_a_release_is_installed_upgraded_and_leaves_no_taint(
     assert scraped(admin) == {name: [(name, "metrics")] for name in SCRAPED}
     sizes = {secret["metadata"]["name"]: len(str(secret)) for secret in items(admin, SECRETS)}
     assert len(sizes) == 2
-    assert max(sizes.values()) < RECORD // 2
+    assert max(sizes.values()) < RECORD * 3 // 5, "it has to leave room for what users set"
 
     with ReleaseJobs(operators_known, admin, tmp_path) as jobs:
         helm("uninstall", RELEASE)
