@@ -86,7 +86,7 @@ class Judged(Played):
     def _nothing_goes_without_a_reason(self, seen: NodeView, decision: NodeDecision) -> None:
         """Verified recovery, other hardware, another board, a node gone for a week, or a person."""
         published = {
-            device.device: device.uuid or device.parent_uuid for device in seen.slices.inventory
+            device.device: device.uuid or device.parent_uuid for device in seen.slices.devices
         }
         all_desired = {planned.uuid: planned for _, planned in decision.pairs}
         for step in decision.steps:

@@ -6,7 +6,9 @@ from typing import Literal, get_args
 
 import msgspec
 
+from exporter.agent.join.bindings import Bindings, bind, with_last_published
 from exporter.agent.report.xid_counts import Layout, completed, counted
+from exporter.model.last_published import last_published
 from exporter.model.node_health import (
     GpuHealth,
     MigInstance,
@@ -92,6 +94,7 @@ class Machine:
         self._layouts = 0
         self._release = 0
         """Of the DRA driver: each may name devices in its own way."""
+        self._bindings: Bindings = {}
 
     @property
     def time(self) -> datetime:
@@ -101,9 +104,15 @@ class Machine:
         self._read_actions()
         dated = {"observed_at": self.time, "boot_id": f"boot-{self.boot}"}
         self.looks()
+        published = self.published()
+        seen = with_fields(report(*self.gpus), **dated)
+        # As the agent does it: what the names go on meaning while the driver is away.
+        self._bindings = bind(self._bindings, published, seen)
+        seen = with_last_published(seen, self._bindings, published)
         return view(
-            report=with_fields(report(*self.gpus), **dated),
-            inventory=self.published(),
+            report=seen,
+            inventory=published,
+            last_published=() if published else last_published(seen, NODE),
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),
             renewals=ALWAYS_CONFIRMED if self.confirms else (),
@@ -257,6 +266,7 @@ class Machine:
 
     def forgets(self) -> None:
         """The agent comes back in the same boot without its own report."""
+        self._bindings = {}
         for index in range(len(self.gpus)):
             self._replace(index, xids=(), epoch=1)
 
@@ -298,6 +308,10 @@ class Machine:
         first, second = (health.minor for health in self.gpus)
         self._replace(0, minor=second)
         self._replace(1, minor=first)
+
+    def driver_goes(self, *, away: bool) -> None:
+        """The DRA driver cannot start, and its slices are deleted; or it is back."""
+        self.unpublished = set(range(len(self.gpus))) if away else set()
 
     def driver_is_released(self) -> None:
         """Another release of the DRA driver names every device anew."""

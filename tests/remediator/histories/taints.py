@@ -3,6 +3,7 @@
 from exporter.model.mig_names import placement_of
 from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.fault import faults_of
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import EFFECTS, EVICTING
 from remediator.plan.node_decision import NodeDecision
@@ -10,6 +11,9 @@ from remediator.plan.steps import ChangeRule, CreateRule, Step
 from remediator.plan.view import NodeView
 from tests.remediator.builders import Stored
 from tests.remediator.histories.slices import partition_of, shares_memory
+
+GRAVE = frozenset({"gpu", "lost", "node"})
+"""Classes whose taint waits for no second source."""
 
 
 class Taints:
@@ -40,7 +44,7 @@ class Taints:
         self._places.pop(name, None)
 
     def stand(self, stored: Stored, seen: NodeView, decision: NodeDecision) -> None:
-        """Check each device that the node publishes, once nothing is left to do.
+        """Check each device that the node publishes, or published last, once nothing is left to do.
 
         Names that cannot be trusted now are left alone.
         A slice may have been tainted for want of a source that names it: the incident says so.
@@ -63,19 +67,39 @@ class Taints:
             slices = {part.uuid for part in incident.status.scope.hardware} & meant
             failed = {target.uuid for target in incident.status.fault.slices or ()}
             reported = {part.uuid for part in board.gpu.instances} if board.gpu else set[str]()
-            for device in seen.slices.inventory:
+            for device in board.inventory:
                 gpu = device.parent_uuid or device.uuid
                 placed = device.uuid in reported or placement_of(device.device.device)
                 known = bool(placed) or device.kind != "mig" or device.placement_start is not None
                 made_of = known and self._is_made_of(device, incident)
                 made_of = made_of and not any(
                     other.uuid in failed
-                    for other in seen.slices.inventory
+                    for other in board.inventory
                     if device.kind == other.kind == "mig" and shares_memory(device, other)
                 )
                 mine = gpu == planned.uuid and (gpu in meant or made_of)
                 if mine or device.uuid in slices:
                     assert device.device in has, f"{device.device} of {incident.name} is free"
+
+    def miss_nothing(self, stored: Stored, seen: NodeView, decision: NodeDecision) -> None:
+        """Check that each device of a GPU that is gravely sick is tainted, or a brake says why not.
+
+        Also under names that are published no more while the driver cannot start.
+        """
+        has = {rule.device for rule in stored.rules.values() if rule.effect != "None"}
+        for board, planned in decision.pairs:
+            grave = any(
+                fault.fault_class in GRAVE and fault.ended is None and not fault.forgeable
+                for fault in faults_of(board.verdict)
+            )
+            stands = planned.course.kind == "stands" and not planned.granted.deferrals
+            if grave and stands:
+                free = [
+                    part.device
+                    for part in seen.slices.devices
+                    if board.uuid in (part.uuid, part.parent_uuid) and part.device not in has
+                ]
+                assert not free, f"{free} of {board.uuid} are free"
 
     def _is_made_of(self, device: SliceDevice, incident: Incident) -> bool:
         """Whether a device is made of memory that an incident has tainted."""

@@ -221,6 +221,18 @@ class History(Leaders):
         (self.machine.unpublished.add if hidden else self.machine.unpublished.discard)(index)
         self.then(then, dies)
 
+    @rule(away=st.booleans(), index=INDEX, lost=st.booleans(), then=THEN, dies=DIES)
+    def a_driver_that_cannot_start(
+        self, away: bool, index: int, lost: bool, then: float, dies: int
+    ) -> None:
+        """Such as while a GPU is lost; another one may fail meanwhile."""
+        self.machine.driver_goes(away=away)
+        self.then(then, dies)
+        if lost:
+            self.machine.goes(index, "Lost")
+            self.machine.xid(index, 79, None)
+            self.then(then, dies)
+
     @rule(gone=st.booleans(), then=st.sampled_from([1.0, 61.0, 8 * 86400.0]), dies=DIES)
     def a_node_that_goes(self, gone: bool, then: float, dies: int) -> None:
         self.machine.gone = self.machine.silent = gone
