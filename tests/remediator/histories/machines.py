@@ -8,6 +8,7 @@ import msgspec
 
 from exporter.agent.join.bindings import Bindings, bind, with_last_published
 from exporter.agent.report.xid_counts import Layout, completed, counted
+from exporter.model.device import Device
 from exporter.model.last_published import last_published
 from exporter.model.node_health import (
     GpuHealth,
@@ -23,6 +24,7 @@ from remediator.model.taint_rule import Rule
 from remediator.plan.view import NEEDED, NodeView, WatchedKind
 from tests.remediator.builders import (
     ALWAYS_CONFIRMED,
+    DRIVER,
     NODE,
     at,
     gpu,
@@ -46,6 +48,17 @@ EVERYTHING = "*"
 WATCHED: tuple[WatchedKind, ...] = get_args(WatchedKind)
 XidSource = Literal["kmsg", "syslog", "nvml"]
 ACTIONS = (0, 0, 1, 2, 3, 4, 7, 42)
+
+
+def _twin_of(health: GpuHealth) -> SliceDevice:
+    """Return what NVIDIA's driver publishes of a GPU for virtual machines, named by its address."""
+    return SliceDevice(
+        device=Device(DRIVER, NODE, f"gpu-vfio-{health.minor}"),
+        kind="vfio",
+        uuid=f"vfio-{health.pci_bus_id}",
+        pci_bus_id=health.pci_bus_id,
+        node=NODE,
+    )
 
 
 class Machine:
@@ -95,6 +108,13 @@ class Machine:
         self._release = 0
         """Of the DRA driver: each may name devices in its own way."""
         self._bindings: Bindings = {}
+        self.nodes_watched = True
+        self.second_driver = False
+        """Another DRA driver publishes the whole GPU as well, in a pool of its own."""
+        self.twin = False
+        """The whole GPU is published for virtual machines as well."""
+        self._lives = 1
+        """Of the Node: each has a UID of its own."""
 
     @property
     def time(self) -> datetime:
@@ -109,10 +129,15 @@ class Machine:
         # As the agent does it: what the names go on meaning while the driver is away.
         self._bindings = bind(self._bindings, published, seen)
         seen = with_last_published(seen, self._bindings, published)
+        pools = {(part.device.driver, part.device.pool) for part in published}
         return view(
             report=seen,
             inventory=published,
-            last_published=() if published else last_published(seen, NODE),
+            last_published=tuple(
+                part
+                for part in last_published(seen, NODE)
+                if (part.device.driver, part.device.pool) not in pools
+            ),
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),
             renewals=ALWAYS_CONFIRMED if self.confirms else (),
@@ -120,22 +145,32 @@ class Machine:
             claims=tuple(self.tenants.claims.values()),
             pods=self.tenants.pods(),
             refusals={self.tenants.uid(name): why for name, why in self.tenants.refusals.items()},
-            nodes_known=True,
-            facts=None if self.gone else NodeFacts(name=NODE),
+            nodes_known=self.nodes_watched,
+            facts=NodeFacts(name=NODE, uid=f"node-{self._lives}") if self._node_is_read else None,
         )
+
+    @property
+    def _node_is_read(self) -> bool:
+        return self.nodes_watched and not self.gone
 
     def published(self) -> tuple[SliceDevice, ...]:
         """Return the devices that the node publishes now."""
-        return tuple(
+        found = [
             device
             for index, health in enumerate(self.gpus)
             if index not in self.unpublished
             for device in self._published(health)
-        )
+        ]
+        if self.second_driver:
+            board = self.gpus[0].uuid
+            name = Device("gpu.example.com", "rack-1", f"board-{board[4:12]}")
+            found.append(SliceDevice(device=name, kind="gpu", uuid=board, node=NODE))
+        return tuple(found)
 
     def _published(self, health: GpuHealth) -> list[SliceDevice]:
         devices = partitions(health) if self.dynamic and health.mig else static_slices(health)
-        return [self._named(device) for device in devices]
+        twins = [_twin_of(health)] if self.twin and not health.mig else []
+        return [self._named(device) for device in (*devices, *twins)]
 
     def _named(self, device: SliceDevice) -> SliceDevice:
         if not self._release:
@@ -316,6 +351,19 @@ class Machine:
     def driver_is_released(self) -> None:
         """Another release of the DRA driver names every device anew."""
         self._release += 1
+
+    def node_is_made_again(self, *, others: bool) -> None:
+        """Under its name, as it was or with other boards: a machine that has just booted."""
+        self._lives += 1
+        self.gone = self.silent = False
+        for index in range(len(self.gpus)) if others else ():
+            self.board_is_swapped(index)
+        self.reboots()
+
+    def board_moves_to_another_slot(self, index: int) -> None:
+        """Another board, in a slot that none had."""
+        self.board_is_swapped(index)
+        self._replace(index, pci_bus_id=f"0000:{0x40 + self._boards:02x}:00.0")
 
     def board_is_swapped(self, index: int) -> None:
         """Another board takes the place, the bus id and the device names."""
