@@ -27,11 +27,7 @@ def policy_page(found: Explanation) -> Iterator[Block]:
         rows.append((fault.fault_class, fault.row.name, *cells))
     columns = tuple(_TITLES.get(name, name).upper() for name in ("class", "row", *_ROW))
     yield Table(columns, tuple(rows), title="Policy rows")
-    yield Lines(
-        tuple(
-            Cell(f"no new restriction or disruption now: {why}", "warn") for why in found.deferred
-        )
-    )
+    yield Lines(tuple(Cell(why, "warn") for why in found.deferred))
     yield from course_tables(found)
 
 

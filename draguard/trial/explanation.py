@@ -10,7 +10,6 @@ from draguard.trial.run import Outcome, Spot, TakenStep, Trial
 from draguard.trial.signal import Signal
 from exporter.model.device import GPU_DRIVER
 from remediator.diagnose.fault import SEVERITY, Fault, Healthy, Unknown, faults_of
-from remediator.plan.caps import UNSERVED
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
@@ -79,8 +78,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The reason for the verdict."""
     faults: tuple[ExplainedFault, ...]
     deferred: tuple[str, ...]
-    """What defers new restrictions and disruptions: the emergency stop, a maintenance window, a
-    cluster without DeviceTaintRules."""
+    """What defers something of it, such as the emergency stop, and what is behind that."""
     course: Course
     enforced: Course | None
     """The response in enforce mode; None if that is the mode, or there is no fault."""
@@ -96,14 +94,12 @@ def explain(signal: Signal, spot: Spot, policy: Policy, now: datetime) -> Explan
     rows = [policy.row(fault.fault_class, place) for fault in faults]
     milder = any(row.mode != MODES[-1] for row in rows)
     enforced = Trial(signal, spot, _enforced(policy, place), now).run() if milder else None
+    trials = (outcome, enforced) if enforced else (outcome,)
     why = ""
     if isinstance(board.verdict, Unknown):
         why = board.verdict.why
     elif isinstance(board.verdict, Healthy):
         why = board.verdict.evidence
-    held = [f"emergency stop: {policy.stopped}"] if policy.stopped else []
-    held += [pause] if (pause := policy.pause(place, now)) else []
-    held += [] if spot.rules_served else [UNSERVED]
     claimed = f", claimed through {spot.device_class}" if spot.device_class else ""
     return Explanation(
         signal=signal.in_words(),
@@ -111,7 +107,7 @@ def explain(signal: Signal, spot: Spot, policy: Policy, now: datetime) -> Explan
         verdict=type(board.verdict).__name__,
         why=why,
         faults=tuple(_fault(fault, row) for fault, row in zip(faults, rows, strict=True)),
-        deferred=tuple(held),
+        deferred=tuple(dict.fromkeys(text for each in trials for text in each.deferrals)),
         course=_course(outcome),
         enforced=_course(enforced) if enforced else None,
     )

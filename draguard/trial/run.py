@@ -63,6 +63,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[TakenStep, ...]
     repaired_after: float | None
     """When the GPU was repaired; None if the incident had closed before."""
+    deferrals: tuple[str, ...]
+    """What deferred something of it before the repair, each once."""
     closed_after: float | None
     """When the incident was closed; None if it stayed open."""
     last: NodeDecision
@@ -82,6 +84,7 @@ class Trial:
         self._idle = False
         """Whether a decision since the last step found nothing to do and nothing to wait for."""
         self._steps: list[TakenStep] = []
+        self._deferrals: dict[str, None] = {}
 
     def run(self) -> Outcome:
         """Let the fault last for a while, then repair the GPU, and return what was done."""
@@ -95,6 +98,7 @@ class Trial:
         return Outcome(
             first=first,
             steps=tuple(self._steps),
+            deferrals=tuple(self._deferrals),
             repaired_after=self._after(self._repaired_at) if self._repaired_at else None,
             closed_after=self._after(max(done)) if done else None,
             last=last,
@@ -149,7 +153,11 @@ class Trial:
             places={GPU: self._place()},
             rules_served=self._spot.rules_served,
         )
-        return decide_node(self._view(), fleet, self._policy, self._now)
+        decision = decide_node(self._view(), fleet, self._policy, self._now)
+        if self._repaired_at is None:
+            each = (each for _, planned in decision.pairs for each in planned.granted.deferrals)
+            self._deferrals |= dict.fromkeys(deferral.in_words for deferral in each)
+        return decision
 
     def _place(self) -> GpuPlace:
         claimed = self._allocated and self._spot.device_class

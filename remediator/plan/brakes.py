@@ -353,8 +353,10 @@ def _rank(most: Effect | None) -> int:
     return -1 if most is None else EFFECTS.index(most)
 
 
-def put_brake(question: Question, brake: Brake, found: Found) -> Granted:
-    """Return what a GPU gets under a brake."""
+def put_brake(
+    question: Question, brake: Brake, found: Found, behind: DeferredBy | None = None
+) -> Granted:
+    """Return what a GPU gets under a brake; `behind` it is another one."""
     granted = question.granted
 
     def is_meant(device: Device) -> bool:
@@ -373,7 +375,10 @@ def put_brake(question: Question, brake: Brake, found: Found) -> Granted:
         granted,
         rules=tuple(rule for rule in limited if rule is not None),
         evicts=evicts,
-        deferrals=(*granted.deferrals, Deferral(found.by or brake.by, found.why, found.until)),
+        deferrals=(
+            *granted.deferrals,
+            Deferral(found.by or brake.by, found.why, found.until, behind),
+        ),
     )
 
 
@@ -446,7 +451,9 @@ def _grant(board: Board, demanded: Demanded, stored: Iterable[Rule], account: Ac
     if found := least_brake(question, OWN):
         question = msgspec.structs.replace(question, granted=put_brake(question, *found))
     if found := least_brake(question, FLEET):
-        question = msgspec.structs.replace(question, granted=put_brake(question, *found))
+        others = least_brake(question, (brake for brake in FLEET if brake is not found[0]))
+        behind = (others[1].by or others[0].by) if others else None
+        question = msgspec.structs.replace(question, granted=put_brake(question, *found, behind))
     granted, place, spending = question.granted, question.place, account.spending
     if "taint" in question.beginnings:
         spending.grant("taint", granted.uuid, place)

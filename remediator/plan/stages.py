@@ -99,6 +99,12 @@ class Deferral(msgspec.Struct, frozen=True):
     why: str
     until: datetime | None = None
     """When to decide again; None: something else than time ends it."""
+    behind: DeferredBy | None = None
+    """What would defer it next. Not why: the figures of a budget would change what is stored."""
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.why} (behind it: {self.behind})" if self.behind else self.why
 
 
 class Wake(msgspec.Struct, frozen=True):
@@ -265,7 +271,7 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def deferred(self) -> str:
         """What is deferred, and why; "" where nothing is."""
-        return "; ".join(deferral.why for deferral in self.deferrals)
+        return "; ".join(deferral.in_words for deferral in self.deferrals)
 
     @cached_property
     def deferred_by(self) -> DeferredBy:

@@ -143,6 +143,27 @@ def test_a_brake_on_disruptions_leaves_evictions_by_request_that_resume() -> Non
     assert left.evicts == (DEVICE,)
 
 
+ALWAYS = Window(name="w", area=Area(nodes=("*",)), when=Once(at(-60), at(600)))
+
+
+@pytest.mark.parametrize(
+    ("stopped", "windows", "text"),
+    [
+        ("ann: fire", (ALWAYS,), "emergency stop: ann: fire (behind it: Maintenance)"),
+        ("ann: fire", (), "emergency stop: ann: fire"),
+    ],
+)
+def test_what_would_defer_it_next_is_named(
+    stopped: str, windows: tuple[Window, ...], text: str
+) -> None:
+    """A user who ends the stop is to know that nothing begins all the same."""
+    rows = msgspec.structs.replace(policy(LIFTED), stopped=stopped, maintenance=windows)
+
+    (answer,) = budget([desired("a0", "NoSchedule")], Fleet(), rows)
+
+    assert answer.deferred == f"new actions deferred: {text}"
+
+
 class TestABoardThatWasMoved:
     """It is in node-b now, and its rule on the device of node-a still stands."""
 
