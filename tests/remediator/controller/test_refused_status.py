@@ -60,7 +60,8 @@ def _without(field: str) -> Callable[[Json], str]:
 
 def _field(status: Json, path: str) -> object:
     group, _, name = path.partition(".")
-    return status.get(group, {}).get(name) if name else status.get(group)
+    found: Json = status.get(group) or {}
+    return found.get(name) if name else found
 
 
 def _reported(at: Room) -> Json:
