@@ -154,10 +154,11 @@ class Cache:
         with self._lock:
             report = self._reports.get(node)
             devices = self._slices.on_node(node)
+            pools = {(part.device.driver, part.device.pool) for part in devices}
             away = tuple(
-                device
-                for device in (last_published(report.status, node) if report else ())
-                if not self._slices.is_published(device.device)
+                part
+                for part in (last_published(report.status, node) if report else ())
+                if (part.device.driver, part.device.pool) not in pools
             )
             reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
             rules, leftovers = self._rule_index.of(node, reported)
@@ -252,7 +253,9 @@ class Cache:
         for uuid in uuids:
             publishers = self._publishers.get(uuid, set())
             reporters = self._reporters.get(uuid, set())
-            owned = node in publishers and node in reporters
+            # While nobody does, it is that of the node that published it last.
+            owners = publishers or self.gpu_index.last_publishers(uuid)
+            owned = node in owners and node in reporters
             rivals = set[str]() if owned else {rival for rival in reporters if not stale(rival)}
             silent = set[str]()
             if owned and not stale(node):

@@ -107,6 +107,10 @@ class GpuIndex:
             self._kept.pop(node, None)
         return concerned
 
+    def last_publishers(self, uuid: str) -> frozenset[str]:
+        """Return the nodes that published a GPU within the last 24 h and do so no more."""
+        return frozenset(self._keepers.get(uuid, ()))
+
     def _let_go(self, node: str, uuid: str) -> None:
         parts, _ = self._kept[node].pop(uuid)
         self._keepers[uuid].discard(node)

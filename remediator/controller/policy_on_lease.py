@@ -121,6 +121,8 @@ class PolicyOnLease:
             # Of several changes within that time each may explain what comes after it: also one
             # that made the policy milder and was taken back.
             since = now - policy.limits.correlation.after_change
+            ends = [end for end, _ in self._past if end <= since]
+            self._known_from = max((self._known_from, *ends))
             self._past = tuple(past for past in self._past if past[0] > since)
             if changed:
                 known = tuple(obeyed for _, obeyed in self._past)

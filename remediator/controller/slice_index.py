@@ -35,10 +35,6 @@ class SliceIndex:
         pools = {(part.device.driver, part.device.pool) for part in self.on_node(node)}
         return frozenset(pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node})
 
-    def is_published(self, device: Device) -> bool:
-        """Whether anybody publishes the pool of a device."""
-        return bool(self._pools.get((device.driver, device.pool)))
-
     def node_of(self, pool: PoolKey) -> str:
         """Return a node that publishes a pool, or else the one that it is named after."""
         return next(iter(self._pools.get(pool, {}).values()), "") or pool[1]

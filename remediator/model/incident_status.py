@@ -371,6 +371,12 @@ class IncidentStatus(Group, frozen=True):
     conditions: tuple[Condition, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
 
+    def __post_init__(self) -> None:
+        # Of an older one half the fields are unknown here: what is left would look like an incident
+        # that was just opened.
+        if 0 < self.schema_version < SCHEMA_VERSION:
+            raise ValueError(f"its status has schema {self.schema_version}, of an older release")
+
 
 def with_changes(status: IncidentStatus, **changes: object) -> IncidentStatus:
     """Return a status with other values; a mapping changes these fields of a group.
@@ -386,16 +392,18 @@ def with_changes(status: IncidentStatus, **changes: object) -> IncidentStatus:
     return msgspec.structs.replace(status, **values)
 
 
-def merge_patch(status: Group) -> dict[str, Any]:
+def merge_patch(status: msgspec.Struct) -> dict[str, Any]:
     """Return a JSON merge patch that replaces the whole stored status.
 
     A merge patch keeps fields that it leaves out, so a field at its default is set to null, which
     deletes it. Its default could not be stored instead: an enum of the CRD has no empty value.
     """
     found: dict[str, Any] = {}
-    empty = type(status)()
-    for field, name in zip(status.__struct_fields__, status.__struct_encode_fields__, strict=True):
-        value = getattr(status, field)
-        absent = value == getattr(empty, field)
-        found[name] = None if absent else merge_patch(value) if isinstance(value, Group) else value
+    for field in msgspec.structs.fields(status):
+        value = getattr(status, field.name)
+        if value == field.default:
+            value = None
+        found[field.encode_name] = (
+            merge_patch(value) if isinstance(value, msgspec.Struct) else value
+        )
     return found

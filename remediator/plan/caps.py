@@ -31,6 +31,7 @@ from remediator.model.incident_status import (
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.clocks import start_of_within
+from remediator.plan.pods import unnamed_pods
 from remediator.plan.signals import is_new
 from remediator.plan.stages import DeferredBy
 from remediator.plan.words import WAITS_FOR
@@ -131,6 +132,11 @@ class Finding(msgspec.Struct, frozen=True, dict=True):
             for held in self.board.users.holders
             if held.device in names and held.via != ADMIN and held.uid not in ended
         )
+
+    @cached_property
+    def unnamed(self) -> str:
+        """Why others may use them as well, "" where none does."""
+        return self.board.trust.refusal("name pods") or unnamed_pods(self.board)
 
     @cached_property
     def awaits(self) -> str:
@@ -354,7 +360,7 @@ def _nothing(finding: Finding) -> Cap:
 
 def _ready(finding: Finding, how: str) -> str:
     """Return how its pods are evicted; once none is left, what it waits for."""
-    if not (finding.users or finding.board.trust.refusal("name pods")):
+    if not (finding.users or finding.unnamed):
         how = f"no pod is left, and it waits for {WAITS_FOR[finding.fault.needs]}"
     return f"evidence complete, settle time over: {how}"
 
@@ -381,6 +387,8 @@ NO_RULE: frozenset[CapName] = frozenset(
     {"unreported", "observed", "forgeable", "unpublished", "out of reach"}
 )
 """What lets no rule be made, however long it is waited."""
+NO_EVIDENCE: frozenset[CapName] = frozenset({"unreported", "forgeable", "better evidence"})
+"""What is over if the fault passes before there is evidence for it."""
 
 
 def tainted_since(

@@ -18,6 +18,7 @@ from remediator.plan.board import Board
 from remediator.plan.caps import (
     CAPS,
     LEVELS,
+    NO_EVIDENCE,
     NO_RULE,
     SIBLINGS,
     UNPUBLISHED,
@@ -61,11 +62,6 @@ class Demand(msgspec.Struct, frozen=True):
     def effect(self) -> Limit:
         """None: nothing yet."""
         return self.cap.limit
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it lacks nothing for a rule but somebody who serves them."""
-        return self.effect is not None or self.cap.name == "unserved"
 
     @property
     def is_written(self) -> bool:
@@ -233,7 +229,8 @@ def would(demands: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
     """Return what enforce mode would do to each device, were rules served."""
     spared: dict[str, Effect] = {}
     for demand in demands:
-        if demand.is_ready and not demand.is_written:
+        ready = demand.effect is not None or demand.cap.name == "unserved"
+        if ready and not demand.is_written:
             for target in demand.targets:
                 name = str(target.name)
                 spared[name] = stronger(demand.goal, spared.get(name, demand.goal))
@@ -311,9 +308,9 @@ def leading_demand(demands: tuple[Demand, ...]) -> Demand | None:
 
 
 def worst_class(demands: tuple[Demand, ...]) -> str:
-    """Return the worst class that a rule is made for, or would be; "" for none."""
-    ready = (demand.fault.fault_class for demand in demands if demand.is_ready)
-    return max(ready, key=severity, default="")
+    """Return the worst class that waits for no evidence; "" for none."""
+    known = (demand.fault.fault_class for demand in demands if demand.cap.name not in NO_EVIDENCE)
+    return max(known, key=severity, default="")
 
 
 def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str:

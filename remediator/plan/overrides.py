@@ -34,8 +34,8 @@ def read_intents(
     """Return the intents of users, and whether each counts now.
 
     `signal` is the youngest signal of the incident, by the node's clock; with `news` an error is
-    new, whatever its date. `worst` is the worst class that has evidence for a rule: a fault that
-    only waits for it may pass, and what was overtaken stays so.
+    new, whatever its date. `worst` is the worst class that waits for no evidence: a fault that does
+    may pass, and what was overtaken stays so.
     """
     before = {record.kind: record for record in incident.status.policy.intents}
     wiped = bool(incident.metadata.uid) and not incident.status.timeline

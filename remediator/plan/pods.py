@@ -296,3 +296,28 @@ def _ignores(claim: Claim, since: dict[Device, datetime]) -> bool:
         and not tolerations_in_words(result.tolerations)
         for result in claim.results
     )
+
+
+def unnamed_pods(board: Board) -> str:
+    """Return why pods may be affected that the incident does not name."""
+    # What is left of the row of `disrupt` without the clock, the policy and the place: claims. A
+    # doubt about those defers an eviction, or makes the GPU Unknown, and hides no pod.
+    if board.trust.refusal("disrupt") not in {
+        "",
+        board.trust.refusal("begin a call"),
+    } and not board.trust.refusal("release"):
+        return board.trust.refusal("disrupt")
+    if board.pods is None:
+        return "the pods of the node could not be listed"
+    # A published GPU is given out by claims, which name their pods. What a device plugin gives out
+    # only the kubelet knows.
+    if board.presence.published:
+        return ""
+    plugged = sorted(
+        f"{pod.namespace}/{pod.name}"
+        for pod in board.pods
+        if pod.running and pod.plugin_resources and not pod.extended_claim
+    )
+    if not plugged:
+        return ""
+    return f"the GPU is not published, so a device plugin may have given it to {some(plugged)}"

@@ -40,7 +40,7 @@ from remediator.plan.caps import AWAITING, waits_since
 from remediator.plan.evictions import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.phase import phase, progress, timeline
-from remediator.plan.pods import affected_in_scope, empty_since
+from remediator.plan.pods import affected_in_scope, empty_since, unnamed_pods
 from remediator.plan.recovery import unseen_rules
 from remediator.plan.stages import Planned, Record
 from remediator.plan.words import MODES, NEEDS, some
@@ -111,7 +111,7 @@ def conditions(
         (WOULD_REPAIR, *_would_repair(board, planned, old)),
         (UNCONFIRMED, *_without_second_source(board, planned, old)),
         ("TaintIgnored", "SchedulerIgnoresTaints", ignored),
-        ("AffectedPodsIncomplete", "NotKnown", _unnamed_pods(board)),
+        ("AffectedPodsIncomplete", "NotKnown", unnamed_pods(board)),
     )
     stored = {known.type: known for known in old}
     if waits is None and AWAITING in stored and stored[AWAITING].status == "True":
@@ -209,31 +209,6 @@ def _awaited_evidence(
     if since is None or now - since > NEAR:
         return ""
     return next(known.message for known in old if known.type == AWAITING)
-
-
-def _unnamed_pods(board: Board) -> str:
-    """Return why pods may be affected that the incident does not name."""
-    # What is left of the row of `disrupt` without the clock, the policy and the place: claims. A
-    # doubt about those defers an eviction, or makes the GPU Unknown, and hides no pod.
-    if board.trust.refusal("disrupt") not in {
-        "",
-        board.trust.refusal("begin a call"),
-    } and not board.trust.refusal("release"):
-        return board.trust.refusal("disrupt")
-    if board.pods is None:
-        return "the pods of the node could not be listed"
-    # A published GPU is given out by claims, which name their pods. What a device plugin gives out
-    # only the kubelet knows.
-    if board.presence.published:
-        return ""
-    plugged = sorted(
-        f"{pod.namespace}/{pod.name}"
-        for pod in board.pods
-        if pod.running and pod.plugin_resources and not pod.extended_claim
-    )
-    if not plugged:
-        return ""
-    return f"the GPU is not published, so a device plugin may have given it to {some(plugged)}"
 
 
 def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> IncidentStatus:

@@ -193,7 +193,7 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
     inventory: tuple[SliceDevice, ...] = ()
     """Devices that this node publishes."""
     last_published: tuple[SliceDevice, ...] = ()
-    """Those that its report says were published last, in pools that nobody publishes now."""
+    """Those that its report says were published last, in pools that it publishes nothing of now."""
     unbound: Mapping[str, str] = {}
     """By UUID of a reported GPU why no device of this node stands for it, though one is published.
     GPUs that no node publishes are not in it."""

@@ -69,10 +69,11 @@ class Attribution:
 
     def with_names(self, report: NodeHealth) -> NodeHealth:
         """Return the report with what its GPUs are called while nothing is published."""
-        if self._published is None or self._published.published() is None:
-            return report
-        devices = self._published.devices()
-        self._bindings = bind(self._bindings, devices, report)
+        devices = self._published.devices() if self._published else ()
+        if self._published and self._published.published() is not None:
+            self._bindings = bind(self._bindings, devices, report)
+        # Also where slices are not known (yet): names of a stored report may have lost their
+        # hardware meanwhile.
         return with_last_published(report, self._bindings, devices)
 
     def holders(self, observation: Observation | None, report: NodeHealth) -> Holders:

@@ -107,8 +107,11 @@ class _Node:
     def __init__(self, report: NodeHealth) -> None:
         self._boot_id = report.boot_id
         self._gpus = {gpu.uuid: gpu for gpu in report.gpus}
-        there = [gpu for gpu in report.gpus if gpu.presence == "Present" and gpu.pci_bus_id]
-        self._at = {gpu.pci_bus_id: gpu.uuid for gpu in there}
+        there = [gpu for gpu in report.gpus if gpu.presence == "Present"]
+        self._at = {gpu.pci_bus_id: gpu.uuid for gpu in there if gpu.pci_bus_id}
+        self._numbered: dict[int | None, str] = {
+            gpu.minor: gpu.uuid for gpu in there if gpu.minor is not None
+        }
 
     def stay(self, device: SliceDevice, before: Stay | None) -> Stay | None:
         """Return what a device's name rests on now, None where that is not there or not known."""
@@ -116,8 +119,10 @@ class _Node:
             at = self._at.get(device.pci_bus_id, "")
             return Stay(boot_id=self._boot_id, uuid=at) if device.pci_bus_id else None
         gpu = self._gpus.get((device.parent_uuid if device.kind == "mig" else device.uuid) or "")
-        # Another board is where it was.
+        # Another board is where it was, or has its number: that of one that is lost is not read.
         if gpu is None or self._at.get(gpu.pci_bus_id, gpu.uuid) != gpu.uuid:
+            return None
+        if self._numbered.get(gpu.minor, gpu.uuid) != gpu.uuid:
             return None
         whole = Stay(boot_id=self._boot_id, uuid=gpu.uuid, minor=gpu.minor, mig=gpu.mig is True)
         if device.kind != "mig":

@@ -180,11 +180,11 @@ def test_claims_on_what_is_published_no_more_are_in_the_view(cache: Cache) -> No
     assert held == {"claim-of-train-0", "claim-of-other"}
 
 
-@pytest.mark.parametrize("node", ["node-a", "node-b"])
-def test_what_was_published_last_counts_until_somebody_publishes_into_that_pool(
-    cache: Cache, node: str
+@pytest.mark.parametrize(("node", "counts"), [("node-a", 0), ("node-b", 1)])
+def test_what_was_published_last_counts_until_its_node_publishes_into_that_pool(
+    cache: Cache, node: str, counts: int
 ) -> None:
-    """The driver itself, without that GPU, or a node that lies."""
+    """The driver itself, without that GPU. What another node publishes there is a lie."""
     cache.report("node-a", health("node-a", report(last_named(gpu(0)))))
     (device,) = published(gpu(0))
     cache.claim("team/c", None, claim("gpu-0"))
@@ -196,10 +196,23 @@ def test_what_was_published_last_counts_until_somebody_publishes_into_that_pool(
     others = slice_of("node-a", 1)
     others = with_fields(others, spec=with_fields(others.spec, node_name=node))
     cache.slice("s1", None, others)
-    assert cache.view("node-a", believed).slices.last_published == ()
+    assert len(cache.view("node-a", believed).slices.last_published) == counts
 
     cache.slice("s1", others, None)
-    assert cache.view("node-a", believed).slices.last_published != ()
+    assert len(cache.view("node-a", believed).slices.last_published) == 1
+
+
+def test_a_node_that_reports_the_gpu_of_a_node_whose_driver_is_away_takes_nothing_from_it(
+    cache: Cache,
+) -> None:
+    one = slice_of("node-a", 0)
+    cache.slice("s1", None, one)
+    cache.slice("s1", one, None)
+    for node in ("node-a", "node-b"):
+        cache.report(node, health(node, report(last_named(gpu(0)))))
+
+    assert cache.view("node-a", believed).slices.elsewhere == {}
+    assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
 
 
 def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(

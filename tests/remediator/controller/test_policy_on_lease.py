@@ -14,7 +14,7 @@ from remediator.controller.policy_on_lease import (
     PolicyOnLease,
 )
 from remediator.policy.fingerprint import of_permissions
-from remediator.policy.limits import Cap, Caps, Limits
+from remediator.policy.limits import Cap, Caps, Correlation, Limits
 from remediator.policy.load import read
 from remediator.policy.place import Area
 from remediator.policy.table import Policy
@@ -117,6 +117,23 @@ def test_an_exemption_that_was_set_and_taken_back_shortly_after_another_change_c
 
     assert one.changes[-1] == at(1000 + HOUR + 240)
     assert one.before == (MILD, STRONG, spared)
+
+
+def test_what_a_short_time_let_go_is_not_known_to_a_longer_one() -> None:
+    def waiting(seconds: float, one: Policy) -> Policy:
+        correlation = Correlation(after_change=timedelta(seconds=seconds))
+        limits = msgspec.structs.replace(one.limits, correlation=correlation)
+        return msgspec.structs.replace(one, limits=limits)
+
+    one = Replica(MILD)
+    one.clock.seconds += HOUR
+    one.lease.loaded(waiting(60, RESTRICTS))
+    one.clock.seconds += 600
+    one.lease.loaded(waiting(60, STRONG))
+    one.clock.seconds += 600
+    one.lease.loaded(waiting(1800, policy(soak=timedelta(seconds=60))))
+
+    assert one.before is None
 
 
 def test_a_milder_policy_of_long_ago_does_not_count() -> None:

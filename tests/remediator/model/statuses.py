@@ -9,6 +9,7 @@ from remediator.diagnose.fault import SEVERITY
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident_status import (
     PHASES,
+    SCHEMA_VERSION,
     AffectedPod,
     Condition,
     EvictionStatus,
@@ -78,7 +79,7 @@ POD = st.builds(
 )
 STATUSES = st.builds(
     IncidentStatus,
-    schema_version=NUMBER,
+    schema_version=st.sampled_from([-1, 0, SCHEMA_VERSION, 2**70]),
     observed_generation=NUMBER,
     phase=st.sampled_from(["", *PHASES]),
     phase_since=st.none() | MOMENT,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from remediator.model import incident_caps
 from remediator.model.incident_caps import cut, cut_to_limits, without
 from remediator.model.incident_status import AffectedPod, IncidentStatus, TimelineEntry, merge_patch
-from tests.remediator.builders import T0, at, make_status, with_fields
+from tests.remediator.builders import T0, at, make_status, repair_request, with_fields
 from tests.remediator.controller.api import merged
 from tests.remediator.model.statuses import STATUSES
 
@@ -164,6 +164,16 @@ def test_without_its_bulk_a_status_keeps_what_decisions_rest_on() -> None:
 
     assert (left.fault.fault_class, left.phase, left.eviction.tainted_at) == ("gpu", "Tainted", T0)
     assert (left.scope.affected, left.eviction.empty_since) == ((), None)
+
+
+def test_a_deadline_that_ended_is_not_left_in_the_request_that_goes_on() -> None:
+    request = repair_request(T0)
+    before = dict(stored(make_status(request=request)))
+    after = make_status(request=msgspec.structs.replace(request, deadline_start_time=None))
+
+    patch = msgspec.json.decode(msgspec.json.encode(merge_patch(after)))
+
+    assert msgspec.convert(merged(before, patch), IncidentStatus) == after
 
 
 def test_a_status_as_a_merge_patch_leaves_nothing_of_the_one_before() -> None:

@@ -99,12 +99,23 @@ class TestWords:
     ) -> None:
         found = with_fields(CERTAIN, needs=needs)
 
-        answer = demand(board_of(TAINT, holders=holders), found, evict=evict)
+        answer = demand(board_of(TAINT, holders=holders, pods=()), found, evict=evict)
 
         assert answer.cap.reason.endswith(f"no pod is left, and it waits for {words}")
 
-    def test_while_claims_cannot_be_read_nobody_says_that_none_is_left(self) -> None:
-        answer = demand(board_of(TAINT, trust=Trust({"claims": "refused"})))
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"trust": Trust({"claims": "refused"}), "pods": ()},
+            {"pods": None},
+            {"pods": (pod(plugin_resources=("nvidia.com/gpu",)),)},
+        ],
+        ids=["claims cannot be read", "pods are not listed", "a device plugin gave it out"],
+    )
+    def test_while_others_may_use_it_nobody_says_that_none_is_left(
+        self, fields: dict[str, Any]
+    ) -> None:
+        answer = demand(board_of(TAINT, **fields))
 
         assert answer.cap.reason.endswith("settle time over: pods are evicted")
 

@@ -131,6 +131,11 @@ SAME_ADDRESS = {"uuid": "GPU-8", "pci_bus_id": BUS["GPU-1"]}
         pytest.param([every(epoch=2)], {WHOLE, MACHINE}, id="a driver that is loaded again"),
         pytest.param([one(1, minor=5, epoch=2)], ALL - {WHOLE}, id="and that counts anew"),
         pytest.param([one(2, minor=5)], ALL - {STATIC}, id="also where it has slices"),
+        pytest.param(
+            [one(1, presence="Lost"), one(2, minor=0, epoch=2)],
+            ALL - {WHOLE, STATIC},
+            id="and that gives the number of a lost one to another",
+        ),
         pytest.param([one(3, epoch=2)], ALL - {DYNAMIC}, id="a reset of a sliced GPU"),
         pytest.param([one(1, mig_mode="Enabled")], ALL - {WHOLE}, id="MIG is switched on"),
         pytest.param([one(2, instances=())], ALL - {STATIC}, id="a slice is gone"),
