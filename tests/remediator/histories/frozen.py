@@ -18,6 +18,7 @@ from remediator.plan.steps import Disruption, Step
 from remediator.plan.view import Fleet, NodeView
 from tests.chain.scene import resource_slice
 from tests.remediator.builders import NODE, Stored
+from tests.remediator.histories.machines import DRIVERS
 
 GROUP = "/apis/resource.k8s.io/v1"
 
@@ -82,7 +83,8 @@ class LaggingCluster:
 
     def confirm(self, view: NodeView, begins: Disruption, /) -> str:
         kinds = Kind("resourceslices"), Kind("resourceclaims")
-        return FinalCheck(self._truth, *kinds, self._truth, self._truth).differs(view, begins)
+        check = FinalCheck(self._truth, *kinds, self._truth, self._truth, DRIVERS)
+        return check.differs(view, begins)
 
     def observe(self, node: str) -> NodeView:
         assert node == NODE

@@ -43,6 +43,8 @@ from tests.remediator.histories.slices import (
 from tests.remediator.histories.tenants import Tenants
 from tests.remediator.test_hardware import partitions
 
+SECOND_DRIVER = "gpu.example.com"
+DRIVERS = frozenset({DRIVER, SECOND_DRIVER})
 EVERYTHING = "*"
 """Stands for a GPU with all that is on it."""
 WATCHED: tuple[WatchedKind, ...] = get_args(WatchedKind)
@@ -163,7 +165,7 @@ class Machine:
         ]
         if self.second_driver:
             board = self.gpus[0].uuid
-            name = Device("gpu.example.com", "rack-1", f"board-{board[4:12]}")
+            name = Device(SECOND_DRIVER, "rack-1", f"board-{board[4:12]}")
             found.append(SliceDevice(device=name, kind="gpu", uuid=board, node=NODE))
         return tuple(found)
 

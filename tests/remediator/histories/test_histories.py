@@ -221,45 +221,6 @@ class History(Leaders):
         (self.machine.unpublished.add if hidden else self.machine.unpublished.discard)(index)
         self.then(then, dies)
 
-    @rule(away=st.booleans(), index=INDEX, lost=st.booleans(), then=THEN, dies=DIES)
-    def a_driver_that_cannot_start(
-        self, away: bool, index: int, lost: bool, then: float, dies: int
-    ) -> None:
-        """Such as while a GPU is lost; another one may fail meanwhile."""
-        self.machine.driver_goes(away=away)
-        self.then(then, dies)
-        if lost:
-            self.machine.goes(index, "Lost")
-            self.machine.xid(index, 79, None)
-            self.then(then, dies)
-
-    @rule(second=st.booleans(), then=THEN, dies=DIES)
-    def a_second_driver(self, second: bool, then: float, dies: int) -> None:
-        self.machine.second_driver = second
-        self.then(then, dies)
-
-    @rule(twin=st.booleans(), then=THEN, dies=DIES)
-    def a_twin_for_virtual_machines(self, twin: bool, then: float, dies: int) -> None:
-        self.machine.twin = twin
-        self.then(then, dies)
-
-    @rule(index=INDEX, then=THEN, dies=DIES)
-    def a_new_board_in_another_slot(self, index: int, then: float, dies: int) -> None:
-        self.machine.board_moves_to_another_slot(index)
-        self.then(then, dies)
-
-    @rule(watched=st.booleans(), then=st.sampled_from([1.0, 61.0, 6 * 86400.0]), dies=DIES)
-    def the_watch_of_nodes(self, watched: bool, then: float, dies: int) -> None:
-        self.machine.nodes_watched = watched
-        self.then(then, dies)
-
-    @rule(others=st.booleans(), away=THEN, then=THEN, dies=DIES)
-    def a_node_made_again(self, others: bool, away: float, then: float, dies: int) -> None:
-        self.machine.gone = self.machine.silent = True
-        self.then(away, dies)
-        self.machine.node_is_made_again(others=others)
-        self.then(then, dies)
-
     @rule(gone=st.booleans(), then=st.sampled_from([1.0, 61.0, 8 * 86400.0]), dies=DIES)
     def a_node_that_goes(self, gone: bool, then: float, dies: int) -> None:
         self.machine.gone = self.machine.silent = gone
