@@ -41,6 +41,12 @@ _GONE: Mapping[str, frozenset[str]] = {
     "timepicker": frozenset({"nowDelay", "time_options"}),
 }  # fmt: skip
 """Keys that only old Grafana versions read or that grafanalib invented, by where they occur."""
+_OFF: Mapping[str, frozenset[str]] = {
+    "panel": frozenset({"hideTimeOverride", "links", "transformations", "transparent"}),
+    "target": frozenset({"hide"}),
+}
+"""Keys that say by false or an empty list what their absence says. Helm keeps a release with all of
+its dashboards in one Secret, of 1 MiB at most."""
 
 
 def finalized(dashboard: Json) -> Json:
@@ -69,7 +75,12 @@ _ALERTS: Mapping[str, object] = {
 
 
 def _without(part: Mapping[str, Any], place: str) -> Json:
-    return {key: value for key, value in part.items() if key not in _GONE[place]}
+    off = _OFF.get(place, frozenset())
+    return {
+        key: value
+        for key, value in part.items()
+        if key not in _GONE[place] and (value or key not in off)
+    }
 
 
 def _panel(number: int, panel: Json) -> Json:

@@ -82,7 +82,6 @@ class PromTarget(core.Target):
     def to_json_data(self) -> Json:
         return super().to_json_data() | {
             "editorMode": "code",
-            "exemplar": False,
             "range": not self.instant,
         }
 
