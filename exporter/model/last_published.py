@@ -5,7 +5,7 @@ from exporter.model.node_health import GpuHealth, NodeHealth, PublishedDevice
 from exporter.model.resource_slices import SliceDevice
 
 
-def named(device: SliceDevice) -> PublishedDevice:
+def published_device(device: SliceDevice) -> PublishedDevice:
     """Return a device as the report has it."""
     return PublishedDevice(
         driver=device.device.driver,

@@ -253,7 +253,7 @@ class Cache:
         for uuid in uuids:
             publishers = self._publishers.get(uuid, set())
             reporters = self._reporters.get(uuid, set())
-            # While nobody does, it is that of the node that published it last.
+            # While no node publishes it, it is that of the node that did so last.
             owners = publishers or self.gpu_index.last_publishers(uuid)
             owned = node in owners and node in reporters
             rivals = set[str]() if owned else {rival for rival in reporters if not stale(rival)}

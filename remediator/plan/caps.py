@@ -31,7 +31,7 @@ from remediator.model.incident_status import (
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.clocks import start_of_within
-from remediator.plan.pods import unnamed_pods
+from remediator.plan.pods import why_pods_incomplete
 from remediator.plan.signals import is_new
 from remediator.plan.stages import DeferredBy
 from remediator.plan.words import WAITS_FOR
@@ -134,9 +134,9 @@ class Finding(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def unnamed(self) -> str:
+    def why_more_users(self) -> str:
         """Why others may use them as well, "" where none does."""
-        return self.board.trust.refusal("name pods") or unnamed_pods(self.board)
+        return self.board.trust.refusal("name pods") or why_pods_incomplete(self.board)
 
     @cached_property
     def awaits(self) -> str:
@@ -360,7 +360,7 @@ def _nothing(finding: Finding) -> Cap:
 
 def _ready(finding: Finding, how: str) -> str:
     """Return how its pods are evicted; once none is left, what it waits for."""
-    if not (finding.users or finding.unnamed):
+    if not (finding.users or finding.why_more_users):
         how = f"no pod is left, and it waits for {WAITS_FOR[finding.fault.needs]}"
     return f"evidence complete, settle time over: {how}"
 

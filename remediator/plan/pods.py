@@ -298,7 +298,7 @@ def _ignores(claim: Claim, since: dict[Device, datetime]) -> bool:
     )
 
 
-def unnamed_pods(board: Board) -> str:
+def why_pods_incomplete(board: Board) -> str:
     """Return why pods may be affected that the incident does not name."""
     # What is left of the row of `disrupt` without the clock, the policy and the place: claims. A
     # doubt about those defers an eviction, or makes the GPU Unknown, and hides no pod.

@@ -31,6 +31,7 @@ from remediator.model.incident_status import (
     RecoveryStatus,
     RepairStatus,
     RuleRecord,
+    ScopeStatus,
     StayStatus,
 )
 from remediator.model.taint_rule import EVICTING
@@ -39,8 +40,8 @@ from remediator.plan.board import Board
 from remediator.plan.caps import AWAITING, waits_since
 from remediator.plan.evictions import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.needs import NODE_REPAIRS
-from remediator.plan.phase import phase, progress, timeline
-from remediator.plan.pods import affected_in_scope, empty_since, unnamed_pods
+from remediator.plan.phase import Progress, phase, progress, timeline
+from remediator.plan.pods import affected_in_scope, empty_since, why_pods_incomplete
 from remediator.plan.recovery import unseen_rules
 from remediator.plan.stages import Planned, Record
 from remediator.plan.words import MODES, NEEDS, some
@@ -111,7 +112,7 @@ def conditions(
         (WOULD_REPAIR, *_would_repair(board, planned, old)),
         (UNCONFIRMED, *_without_second_source(board, planned, old)),
         ("TaintIgnored", "SchedulerIgnoresTaints", ignored),
-        ("AffectedPodsIncomplete", "NotKnown", unnamed_pods(board)),
+        ("AffectedPodsIncomplete", "NotKnown", why_pods_incomplete(board)),
     )
     stored = {known.type: known for known in old}
     if waits is None and AWAITING in stored and stored[AWAITING].status == "True":
@@ -226,12 +227,8 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
     # one.
     closed = planned.course.is_over and not board.rules.stored
     stands = phase(board, planned, old, done)
-    spared = old.scope.would_taint if isinstance(board.verdict, Unknown) else planned.record.would
     signal = planned.record.seen_through or old.fault.seen_through
     news = planned.record.is_new or (signal is not None and signal != old.fault.seen_through)
-    soak = clocks.soak(board, old, now, news=news)
-    stay = clocks.stay_to_record(board, old, signal=news)
-    pods = _pods(board, old, affected_in_scope(board, incident))
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
         observed_generation=incident.metadata.generation,
@@ -244,52 +241,14 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
             seen_signals=planned.record.seen,
             slices=planned.record.slices,
         ),
-        scope=msgspec.structs.replace(
-            old.scope,
-            rules=_records(board, old),
-            would_taint=() if closed or closes else spared,
-            affected=pods.affected[:PODS_LIMIT],
-            affected_left_out=max(len(pods.affected) - PODS_LIMIT, 0),
-            informed=board.peers[:INFORMED_LIMIT],
-            foreign=foreign_taints(board),
-        ),
-        stay=StayStatus(
-            node=incident.node,
-            node_uid=stay.node_uid,
-            boot_id=stay.boot_id,
-            epoch=stay.epoch,
-            # Another board in its slot, or none, shows what a repair has done.
-            pci_bus_id=(board.gpu.pci_bus_id if board.gpu and board.presence.reported else "")
-            or old.stay.pci_bus_id,
-            siblings=_siblings(board, old.stay),
-            node_gone_since=clocks.node_gone_since(board, old, now),
-            clock_set_back_ms=old.stay.clock_set_back_ms,
-        ),
-        eviction=EvictionStatus(
-            tainted_at=clocks.whole_taint_since(board, old, now, tainted=done.tainted),
-            evicting_at=clocks.run("evicting", old.eviction.evicting_at, now, fact=done.evicting),
-            started_at=None if closed else planned.since,
-            attempted_at=None if closed else planned.attempted,
-            rounds=planned.rounds,
-            empty_since=empty_since(board, planned.granted, incident, now),
-            drained_at=clocks.run("drained", old.eviction.drained_at, now, fact=done.drained),
-            evicted=pods.evicted[:PODS_LIMIT],
-            # Carried on, unlike the number of affected pods: those beyond the limit are stored
-            # nowhere.
-            evicted_left_out=old.eviction.evicted_left_out + max(len(pods.evicted) - PODS_LIMIT, 0),
-        ),
+        scope=_scope(board, planned, incident, over=closed or closes),
+        stay=_stay(board, incident, now, news=news),
+        eviction=_eviction(board, planned, incident, done, now, closed=closed),
         repair=RepairStatus(
             needs=NEEDS[planned.demanded.repair.needs],
             missing_since=clocks.missing_since(board, old, now),
         ),
-        recovery=RecoveryStatus(
-            untaint="OnConfirmation" if planned.record.sticky else "Automatic",
-            healthy_since=soak.since,
-            confirmed_at=soak.confirmed_at,
-            soak_epoch=soak.epoch,
-            dbe_volatile=soak.dbe_volatile,
-            dbe_aggregate=soak.dbe_aggregate,
-        ),
+        recovery=_recovery(board, planned, old, now, news=news),
         policy=PolicyStatus(
             mode=MODES[mode],
             device_classes=tuple(sorted(board.place.device_classes)),
@@ -305,6 +264,75 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         conditions=conditions(board, planned, incident, now, closed=closed),
     )
     return msgspec.structs.replace(new, timeline=timeline(old, new, planned, now))
+
+
+def _scope(board: Board, planned: Planned, incident: Incident, *, over: bool) -> ScopeStatus:
+    old, affected = incident.status, affected_in_scope(board, incident)
+    spared = old.scope.would_taint if isinstance(board.verdict, Unknown) else planned.record.would
+    return msgspec.structs.replace(
+        old.scope,
+        rules=_records(board, old),
+        would_taint=() if over else spared,
+        affected=affected[:PODS_LIMIT],
+        affected_left_out=max(len(affected) - PODS_LIMIT, 0),
+        informed=board.peers[:INFORMED_LIMIT],
+        foreign=foreign_taints(board),
+    )
+
+
+def _stay(board: Board, incident: Incident, now: datetime, *, news: bool) -> StayStatus:
+    old = incident.status
+    stay = clocks.stay_to_record(board, old, signal=news)
+    reported = board.gpu if board.presence.reported else None
+    return StayStatus(
+        node=incident.node,
+        node_uid=stay.node_uid,
+        boot_id=stay.boot_id,
+        epoch=stay.epoch,
+        # Another board in its slot, or none, shows what a repair has done.
+        pci_bus_id=(reported.pci_bus_id if reported else "") or old.stay.pci_bus_id,
+        siblings=_siblings(board, old.stay),
+        node_gone_since=clocks.node_gone_since(board, old, now),
+        clock_set_back_ms=old.stay.clock_set_back_ms,
+    )
+
+
+def _eviction(
+    board: Board,
+    planned: Planned,
+    incident: Incident,
+    done: Progress,
+    now: datetime,
+    *,
+    closed: bool,
+) -> EvictionStatus:
+    old, evicted = incident.status.eviction, _evicted_pods(board, incident.status)
+    return EvictionStatus(
+        tainted_at=clocks.whole_taint_since(board, incident.status, now, tainted=done.tainted),
+        evicting_at=clocks.run("evicting", old.evicting_at, now, fact=done.evicting),
+        started_at=None if closed else planned.since,
+        attempted_at=None if closed else planned.attempted,
+        rounds=planned.rounds,
+        empty_since=empty_since(board, planned.granted, incident, now),
+        drained_at=clocks.run("drained", old.drained_at, now, fact=done.drained),
+        evicted=evicted[:PODS_LIMIT],
+        # Carried on, unlike the number of affected pods: those beyond the limit are stored nowhere.
+        evicted_left_out=old.evicted_left_out + max(len(evicted) - PODS_LIMIT, 0),
+    )
+
+
+def _recovery(
+    board: Board, planned: Planned, old: IncidentStatus, now: datetime, *, news: bool
+) -> RecoveryStatus:
+    soak = clocks.soak(board, old, now, news=news)
+    return RecoveryStatus(
+        untaint="OnConfirmation" if planned.record.sticky else "Automatic",
+        healthy_since=soak.since,
+        confirmed_at=soak.confirmed_at,
+        soak_epoch=soak.epoch,
+        dbe_volatile=soak.dbe_volatile,
+        dbe_aggregate=soak.dbe_aggregate,
+    )
 
 
 def _siblings(board: Board, old: StayStatus) -> tuple[str, ...] | None:
@@ -334,15 +362,8 @@ def _records(board: Board, old: IncidentStatus) -> tuple[RuleRecord, ...]:
     return tuple(sorted(found.values(), key=lambda record: record.device))
 
 
-class _Pods(msgspec.Struct, frozen=True):
-    """The pods of an incident, however many."""
-
-    affected: tuple[AffectedPod, ...]
-    evicted: tuple[AffectedPod, ...]
-    """Those that have left a device while its rule evicted."""
-
-
-def _pods(board: Board, old: IncidentStatus, affected: tuple[AffectedPod, ...]) -> _Pods:
+def _evicted_pods(board: Board, old: IncidentStatus) -> tuple[AffectedPod, ...]:
+    """Return those that have left a device while its rule evicted, however many."""
     holding = {_key(pod) for pod in board.users.holders}
     evicting = {str(rule.device) for rule in board.rules.stored if rule.effect in EVICTING}
     known = {_key(pod) for pod in old.eviction.evicted}
@@ -353,7 +374,7 @@ def _pods(board: Board, old: IncidentStatus, affected: tuple[AffectedPod, ...]) 
         if pod.pod and pod.via != GANG and pod.device in evicting and _key(pod) not in holding
     ]
     new = (pod for pod in gone if _key(pod) not in known)
-    return _Pods(affected, tuple(sorted({*old.eviction.evicted, *new})))
+    return tuple(sorted({*old.eviction.evicted, *new}))
 
 
 def _key(pod: AffectedPod) -> tuple[str, str, str, str, str]:

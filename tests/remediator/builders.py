@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from exporter.model.device import Device
-from exporter.model.last_published import last_published, named
+from exporter.model.last_published import last_published, published_device
 from exporter.model.node_health import (
     GpuHealth,
     Inventory,
@@ -245,7 +245,7 @@ def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
 
 def last_named(health: GpuHealth, node: str = NODE) -> GpuHealth:
     """Return a GPU as it is reported with the names that it was published under last."""
-    names = tuple(map(named, published(health, node)))
+    names = tuple(map(published_device, published(health, node)))
     return msgspec.structs.replace(health, last_published=names)
 
 

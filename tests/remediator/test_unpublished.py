@@ -189,26 +189,26 @@ class TestDriverAway:
     SLICE_HELD: ClassVar[dict[str, Any]] = {"claims": (claim(SLICE_5),), "pods": (pod(),)}
     ERROR = mig_gpu(0, xid(94, gi=5))
 
-    def played(self, seen: NodeView, *seconds: float) -> Stored:
+    def play(self, seen: NodeView, *seconds: float) -> Stored:
         stored = Stored()
         for second in seconds:
             settle(stored, seen, second)
         return stored
 
     def test_a_gpu_that_is_lost_meanwhile_is_emptied(self) -> None:
-        stored = self.played(driver_away(dead(), **self.HELD), 1, 5)
+        stored = self.play(driver_away(dead(), **self.HELD), 1, 5)
 
         assert stored.effects() == {"gpu-0": "NoExecute"}
         assert stored.incident.status.phase == "Evicting"
 
     def test_an_error_in_a_slice_empties_that_slice_alone(self) -> None:
-        stored = self.played(driver_away(self.ERROR, **self.SLICE_HELD), 1, 5)
+        stored = self.play(driver_away(self.ERROR, **self.SLICE_HELD), 1, 5)
 
         assert stored.effects() == {SLICE_5: "NoExecute"}
         assert stored.incident.status.scope.summary == "1 of 7 slices"
 
     def test_an_incident_of_a_slice_goes_on_as_it_was(self) -> None:
-        stored = self.played(view(self.ERROR, **self.SLICE_HELD), 1, 5)
+        stored = self.play(view(self.ERROR, **self.SLICE_HELD), 1, 5)
         before = stored.incident.status
 
         settle(stored, driver_away(self.ERROR, **self.SLICE_HELD), 100)
@@ -218,9 +218,9 @@ class TestDriverAway:
         assert stored.incident.status.scope == before.scope
 
     def test_names_are_no_better_than_the_report_that_has_them(self) -> None:
-        """A node may have booted since, and then nobody knows what it will publish."""
+        """A node may have booted since, and then it is unknown what it will publish."""
         seen = driver_away(dead(), **self.HELD)
-        stored = self.played(seen, 1)
+        stored = self.play(seen, 1)
         silent = stored.over(with_fields(seen, stale="the agent is silent"))
 
         assert [bool(board.inventory) for board in bind_boards(stored.over(seen), at(2))] == [True]
@@ -236,10 +236,10 @@ class TestDriverAway:
             for part in seen.slices.last_published
         ]
 
-        assert self.played(with_fields(seen, last_published=elsewhere), 1, 5).effects() == {}
+        assert self.play(with_fields(seen, last_published=elsewhere), 1, 5).effects() == {}
 
     def test_nothing_is_missed_of_what_nobody_publishes_now(self) -> None:
-        """Whoever took the driver away may have taken the GPU, too."""
+        """A user who took the driver away may have taken the GPU, too."""
         (gone,) = driver_away(gpu(0)).slices.last_published
         seen = driver_away(gpu(1))
         seen = with_fields(seen, last_published=(gone, *seen.slices.last_published))
@@ -252,13 +252,13 @@ class TestDriverAway:
         plugged = pod("plugged", plugin_resources=("nvidia.com/gpu",))
         seen = driver_away(dead(), claims=(), pods=(plugged,))
 
-        stored = self.played(seen, 1, 5, 200)
+        stored = self.play(seen, 1, 5, 200)
 
         stated = {condition.type: condition for condition in stored.incident.status.conditions}
         assert "given it to team/plugged" in stated["AffectedPodsIncomplete"].message
 
     def test_the_taint_follows_the_gpu_when_the_driver_is_back_with_other_names(self) -> None:
-        stored = self.played(driver_away(dead(), gpu(1), **self.HELD), 1, 5)
+        stored = self.play(driver_away(dead(), gpu(1), **self.HELD), 1, 5)
         swapped = dead(minor=1), gpu(1, minor=0)
 
         settle(stored, view(*swapped), 10)

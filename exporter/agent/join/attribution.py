@@ -6,7 +6,7 @@ from exporter.agent.join.bindings import (
     Bindings,
     bind,
     known_devices,
-    restored,
+    reported_bindings,
     with_last_published,
 )
 from exporter.agent.join.claim_details import ClaimDetails
@@ -65,7 +65,7 @@ class Attribution:
 
     def adopt(self, report: NodeHealth) -> None:
         """Go on from the names that the agent before this one has reported."""
-        self._bindings = {**restored(report), **self._bindings}
+        self._bindings = {**reported_bindings(report), **self._bindings}
 
     def with_names(self, report: NodeHealth) -> NodeHealth:
         """Return the report with what its GPUs are called while nothing is published."""

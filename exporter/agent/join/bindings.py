@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from exporter.model.device import Device
-from exporter.model.last_published import last_published, named
+from exporter.model.last_published import last_published, published_device
 from exporter.model.node_health import NodeHealth, PublishedDevice
 from exporter.model.resource_slices import SliceDevice
 
@@ -86,7 +86,7 @@ def with_last_published(
         name = device.device
         gpu = device.parent_uuid if device.kind == "mig" else device.uuid
         if device.kind != "vfio" and gpu and (name.driver, name.pool) not in pools:
-            away[gpu].append(named(device))
+            away[gpu].append(published_device(device))
     gpus = tuple(
         msgspec.structs.replace(gpu, last_published=tuple(away[gpu.uuid]))
         if gpu.last_published or gpu.uuid in away
@@ -96,7 +96,7 @@ def with_last_published(
     return msgspec.structs.replace(report, gpus=gpus)
 
 
-def restored(report: NodeHealth) -> Bindings:
+def reported_bindings(report: NodeHealth) -> Bindings:
     """Return the bindings that the agent before this one has reported."""
     return bind({}, last_published(report), report)
 

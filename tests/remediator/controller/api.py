@@ -124,14 +124,14 @@ class Api:
             yield None
 
 
-def merged(stored: Json, patch: Json) -> Json:
+def apply_merge_patch(stored: Json, patch: Json) -> Json:
     """Return what a merge patch makes of an object (RFC 7386): null deletes."""
     found = {key: value for key, value in stored.items() if key not in patch}
     for key, value in patch.items():
         before = stored.get(key)
         if isinstance(value, dict):
             below = cast("Json", before) if isinstance(before, dict) else {}
-            found[key] = merged(below, cast("Json", value))
+            found[key] = apply_merge_patch(below, cast("Json", value))
         elif value is not None:
             found[key] = value
     return found
@@ -268,7 +268,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(422, {"kind": "Status", "message": why, "reason": "Invalid"})
             return
         parts = {
-            key: merged(stored.get(key, {}), body[key]) for key in ("spec", "status") if key in body
+            key: apply_merge_patch(stored.get(key, {}), body[key])
+            for key in ("spec", "status")
+            if key in body
         }
         for field in self.api.lacks:
             *group, lacking = field.split(".")
@@ -279,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         meta = {key: value for key, value in body.get("metadata", {}).items() if value is not None}
         for field in {"labels", "annotations"} & meta.keys():
-            meta[field] = merged(stored["metadata"].get(field, {}), meta[field])
+            meta[field] = apply_merge_patch(stored["metadata"].get(field, {}), meta[field])
         self._answer(200, self.api.put(collection, name, metadata=meta, **parts))
 
     def do_DELETE(self) -> None:

@@ -18,7 +18,7 @@ from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.incident_status import IncidentStatus
 from remediator.plan.steps import OpenIncident, WriteStatus
 from tests.remediator.builders import T0, at, make_status, with_fields
-from tests.remediator.controller.api import merged
+from tests.remediator.controller.api import apply_merge_patch
 from tests.remediator.controller.test_metrics import samples
 
 NEW = Incident(
@@ -48,7 +48,7 @@ class Server:
         if body["metadata"]["resourceVersion"] != self.stored.metadata.resource_version:
             raise Conflict("somebody was first", status=409)
         given = msgspec.json.decode(msgspec.json.encode(body["status"]))
-        status = msgspec.convert(merged({}, given), IncidentStatus)
+        status = msgspec.convert(apply_merge_patch({}, given), IncidentStatus)
         return self._keep(msgspec.structs.replace(self.stored, status=status))
 
     def _keep(self, new: Incident) -> bytes:

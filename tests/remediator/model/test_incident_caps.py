@@ -14,7 +14,7 @@ from remediator.model import incident_caps
 from remediator.model.incident_caps import cut, cut_to_limits, without
 from remediator.model.incident_status import AffectedPod, IncidentStatus, TimelineEntry, merge_patch
 from tests.remediator.builders import T0, at, make_status, repair_request, with_fields
-from tests.remediator.controller.api import merged
+from tests.remediator.controller.api import apply_merge_patch
 from tests.remediator.model.statuses import STATUSES
 
 CRD = Path(__file__).parents[3] / "deploy" / "crds" / "deviceincidents.yaml"
@@ -79,7 +79,7 @@ def misfits(value: Any, schema: Schema, path: str = "") -> Iterator[str]:
 
 def stored(status: IncidentStatus) -> Mapping[str, Any]:
     patch: Mapping[str, Any] = msgspec.json.decode(msgspec.json.encode(merge_patch(status)))
-    return merged({}, dict(patch))
+    return apply_merge_patch({}, dict(patch))
 
 
 def test_every_limit_is_that_of_the_crd() -> None:
@@ -173,7 +173,7 @@ def test_a_deadline_that_ended_is_not_left_in_the_request_that_goes_on() -> None
 
     patch = msgspec.json.decode(msgspec.json.encode(merge_patch(after)))
 
-    assert msgspec.convert(merged(before, patch), IncidentStatus) == after
+    assert msgspec.convert(apply_merge_patch(before, patch), IncidentStatus) == after
 
 
 def test_a_status_as_a_merge_patch_leaves_nothing_of_the_one_before() -> None:

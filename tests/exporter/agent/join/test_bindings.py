@@ -13,7 +13,7 @@ from exporter.agent.join.bindings import (
     Bindings,
     bind,
     known_devices,
-    restored,
+    reported_bindings,
     with_last_published,
 )
 from exporter.model.device import Device
@@ -332,7 +332,7 @@ class TestReported:
     def test_an_agent_that_starts_in_the_outage_goes_on_from_them(self) -> None:
         stored = self.away()
 
-        known = bind(restored(stored), (), stored)
+        known = bind(reported_bindings(stored), (), stored)
 
         assert {found.device for found in known_devices(known, (), stored)} == {
             device.device for device in PUBLISHED[:3]
@@ -343,6 +343,6 @@ class TestReported:
         stored = self.away()
         changed = one(2, instances=())(stored)
 
-        known = bind(restored(stored), (), changed)
+        known = bind(reported_bindings(stored), (), changed)
 
         assert set(self.names(with_last_published(changed, known, ()))) == {"GPU-1", "GPU-3"}
