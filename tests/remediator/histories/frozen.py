@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from exporter.model.node_health import NodeHealth
-from exporter.model.resource_slices import SliceDevice
+from exporter.model.resource_slices import PoolKey, SliceDevice
 from kubeapi.client import NotFound
 from kubeapi.resources import INCIDENTS, REPORTS
 from remediator.controller.final_check import FinalCheck
@@ -21,6 +22,7 @@ from tests.remediator.builders import NODE, Stored
 from tests.remediator.histories.machines import DRIVERS
 
 GROUP = "/apis/resource.k8s.io/v1"
+Json = dict[str, Any]
 
 
 class Kind:
@@ -50,6 +52,13 @@ class Truth:
     def stored(self) -> str:
         return ""
 
+    def _pools(self) -> dict[PoolKey, list[SliceDevice]]:
+        found: dict[PoolKey, list[SliceDevice]] = {}
+        for device in self.devices:
+            name = device.device
+            found.setdefault((name.driver, name.pool), []).append(device)
+        return found
+
     def anew(self, node: str) -> tuple[PodFacts, ...] | None:
         assert node == NODE
         return self.pods
@@ -57,7 +66,7 @@ class Truth:
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         if path == f"{GROUP}/resourceslices":
             assert params == {"fieldSelector": f"spec.nodeName={NODE}"}
-            slices = [resource_slice(NODE, list(self.devices))] if self.devices else []
+            slices = [_slice(pool, devices) for pool, devices in self._pools().items()]
             return msgspec.json.encode({"items": slices})
         if path == REPORTS:
             assert params == {"fieldSelector": f"metadata.name={NODE}"}
@@ -72,6 +81,14 @@ class Truth:
             if path == f"{GROUP}/namespaces/{meta.namespace}/resourceclaims/{meta.name}":
                 return msgspec.json.encode(claim)
         raise NotFound(path, status=404)
+
+
+def _slice(pool: PoolKey, devices: list[SliceDevice]) -> Json:
+    """Return the slice of a driver, all of its pool."""
+    made = resource_slice(NODE, devices)
+    driver, name = pool
+    spec = made["spec"] | {"driver": driver, "pool": made["spec"]["pool"] | {"name": name}}
+    return made | {"spec": spec}
 
 
 class LaggingCluster:

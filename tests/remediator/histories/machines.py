@@ -43,6 +43,8 @@ from tests.remediator.histories.slices import (
 from tests.remediator.histories.tenants import Tenants
 from tests.remediator.test_hardware import partitions
 
+Twin = Literal["second driver", "virtual machines"]
+"""By another DRA driver, in a pool of its own; or by NVIDIA's, named after its address."""
 SECOND_DRIVER = "gpu.example.com"
 DRIVERS = frozenset({DRIVER, SECOND_DRIVER})
 EVERYTHING = "*"
@@ -111,10 +113,9 @@ class Machine:
         """Of the DRA driver: each may name devices in its own way."""
         self._bindings: Bindings = {}
         self.nodes_watched = True
-        self.second_driver = False
-        """Another DRA driver publishes the whole GPU as well, in a pool of its own."""
-        self.twin = False
-        """The whole GPU is published for virtual machines as well."""
+        self._node_seen: NodeFacts | None = None
+        self.also: set[Twin] = set()
+        """How the whole GPU is published besides."""
         self._lives = 1
         """Of the Node: each has a UID of its own."""
 
@@ -148,12 +149,15 @@ class Machine:
             pods=self.tenants.pods(),
             refusals={self.tenants.uid(name): why for name, why in self.tenants.refusals.items()},
             nodes_known=self.nodes_watched,
-            facts=NodeFacts(name=NODE, uid=f"node-{self._lives}") if self._node_is_read else None,
+            facts=self._facts(),
         )
 
-    @property
-    def _node_is_read(self) -> bool:
-        return self.nodes_watched and not self.gone
+    def _facts(self) -> NodeFacts | None:
+        """Return the Node as it was seen last."""
+        if self.nodes_watched:
+            there = NodeFacts(name=NODE, uid=f"node-{self._lives}")
+            self._node_seen = None if self.gone else there
+        return self._node_seen
 
     def published(self) -> tuple[SliceDevice, ...]:
         """Return the devices that the node publishes now."""
@@ -163,7 +167,7 @@ class Machine:
             if index not in self.unpublished
             for device in self._published(health)
         ]
-        if self.second_driver:
+        if "second driver" in self.also:
             board = self.gpus[0].uuid
             name = Device(SECOND_DRIVER, "rack-1", f"board-{board[4:12]}")
             found.append(SliceDevice(device=name, kind="gpu", uuid=board, node=NODE))
@@ -171,7 +175,7 @@ class Machine:
 
     def _published(self, health: GpuHealth) -> list[SliceDevice]:
         devices = partitions(health) if self.dynamic and health.mig else static_slices(health)
-        twins = [_twin_of(health)] if self.twin and not health.mig else []
+        twins = [_twin_of(health)] if "virtual machines" in self.also and not health.mig else []
         return [self._named(device) for device in (*devices, *twins)]
 
     def _named(self, device: SliceDevice) -> SliceDevice:

@@ -164,6 +164,8 @@ class Played(RuleBasedStateMachine):
         assert wake_at is None or wake_at > self.clock, "looked at again for nothing"
         if self.enforced:
             self.taints.stand(self.calm, seen, decision)
+        if enforces(self.policy):
+            self.taints.miss_nothing(self.calm, seen, decision)
         self.judge_rest()
 
     def _die(self, seen: NodeView, after: int) -> None:

@@ -94,9 +94,11 @@ class Taints:
             )
             stands = planned.course.kind == "stands" and not planned.granted.deferrals
             if grave and stands:
+                # Names that were published last count in the pool that is the node's by its name.
+                away = (it for it in seen.slices.last_published if it.device.pool == seen.node)
                 free = [
                     part.device
-                    for part in seen.slices.devices
+                    for part in (*seen.slices.inventory, *away)
                     if board.uuid in (part.uuid, part.parent_uuid) and part.device not in has
                 ]
                 assert not free, f"{free} of {board.uuid} are free"

@@ -5,6 +5,7 @@
 
 import os
 from datetime import timedelta
+from typing import get_args
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from tests.remediator.builders import Stored
 from tests.remediator.histories.errors import GPU_WIDE, PENDING, SIGNALS
 from tests.remediator.histories.judged import SOAK
 from tests.remediator.histories.leaders import Leaders
-from tests.remediator.histories.machines import ACTIONS, WATCHED, XidSource
+from tests.remediator.histories.machines import ACTIONS, WATCHED, Twin, XidSource
 from tests.remediator.histories.outside import DIES, INDEX, THEN
 
 HISTORYS = int(os.environ.get("HISTORIES", "120"))
@@ -219,6 +220,42 @@ class History(Leaders):
     @rule(index=INDEX, hidden=st.booleans(), then=THEN, dies=DIES)
     def a_driver_that_publishes(self, index: int, hidden: bool, then: float, dies: int) -> None:
         (self.machine.unpublished.add if hidden else self.machine.unpublished.discard)(index)
+        self.then(then, dies)
+
+    @rule(away=st.booleans(), index=INDEX, lost=st.booleans(), then=THEN, dies=DIES)
+    def a_driver_that_cannot_start(
+        self, away: bool, index: int, lost: bool, then: float, dies: int
+    ) -> None:
+        """Such as while a GPU is lost; another one may fail meanwhile."""
+        self.machine.driver_goes(away=away)
+        self.then(then, dies)
+        if lost:
+            self.machine.goes(index, "Lost")
+            self.machine.xid(index, 79, None)
+            self.then(then, dies)
+
+    @rule(twin=st.sampled_from(get_args(Twin)), there=st.booleans(), then=THEN, dies=DIES)
+    def a_gpu_that_is_published_twice(
+        self, twin: Twin, there: bool, then: float, dies: int
+    ) -> None:
+        (self.machine.also.add if there else self.machine.also.discard)(twin)
+        self.then(then, dies)
+
+    @rule(index=INDEX, then=THEN, dies=DIES)
+    def a_new_board_in_another_slot(self, index: int, then: float, dies: int) -> None:
+        self.machine.board_moves_to_another_slot(index)
+        self.then(then, dies)
+
+    @rule(watched=st.booleans(), then=st.sampled_from([1.0, 61.0, 6 * 86400.0]), dies=DIES)
+    def the_watch_of_nodes(self, watched: bool, then: float, dies: int) -> None:
+        self.machine.nodes_watched = watched
+        self.then(then, dies)
+
+    @rule(others=st.booleans(), away=THEN, then=THEN, dies=DIES)
+    def a_node_made_again(self, others: bool, away: float, then: float, dies: int) -> None:
+        self.machine.gone = self.machine.silent = True
+        self.then(away, dies)
+        self.machine.node_is_made_again(others=others)
         self.then(then, dies)
 
     @rule(gone=st.booleans(), then=st.sampled_from([1.0, 61.0, 8 * 86400.0]), dies=DIES)
