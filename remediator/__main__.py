@@ -1,4 +1,4 @@
-"""`python -m remediator`: wiring, and nothing else."""
+"""`python -m remediator`: makes the parts of the process, connects and runs them."""
 
 import logging
 import os
@@ -43,7 +43,7 @@ _log = logging.getLogger("remediator")
 POLICY_LOOK = 1.0
 """Seconds between two looks at the policy file."""
 HUNG_AFTER = 120.0
-"""Seconds without a turn of the loop after which it is not healthy."""
+"""Seconds without a pass of the loop after which /healthz fails."""
 
 
 DEBUG_PLAN = "/debug/plan"
@@ -61,7 +61,7 @@ class Remediator:
         self._settings, self._server_clock = settings, ServerClock()
         running = version("draguard")
         self._clock_doubt = ""
-        """As it was logged last."""
+        """As last logged, "" while the clock is trusted."""
         self._queue = Queue()
         self._metrics = Metrics(running)
         self._policy_on_lease = PolicyOnLease(self._note_change_of_policy)
@@ -152,7 +152,7 @@ class Remediator:
                 self._reload_policy()
                 if not self._policy_file.ready:
                     sleep(POLICY_LOOK)
-            # Wait for a whole world: acting on a part of it would be acting on absence.
+            # Wait until all collections were listed: before, what is missing only looks deleted.
             self._cluster.start()
             while not self._loop.stopped and not self._informers.synced:
                 self._probe()
@@ -178,7 +178,7 @@ class Remediator:
         try:
             self._cluster.probe()
         except ApiError as error:
-            _log.warning("cannot tell what is served: %s", error)
+            _log.warning("cannot read which versions are served: %s", error)
 
     def _policy(self) -> Policy:
         return self._policy_on_lease.in_force(self._policy_file.policy)
@@ -190,7 +190,7 @@ class Remediator:
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 
     def _note_change_of_policy(self, at: datetime, before: Policies) -> None:
-        """Note when more was permitted, both at once: another thread reads them."""
+        """Note when more was permitted, and what before: one tuple, as another thread reads it."""
         self._cluster.policy_change = (at, before)
 
     def _resync(self) -> None:
@@ -198,7 +198,7 @@ class Remediator:
         self._look_whether_rules_work()
         self._look_at_the_clock()
         nodes = self._cluster.cache.nodes()
-        # A replica that does not lead decides nothing: its former counts are of no use any more.
+        # A replica that does not lead decides nothing, so its counts would only grow old.
         self._metrics.forget(nodes if self._elector.leading else ())
         self._loop.forget(nodes)
         self._mark_all()
@@ -235,7 +235,7 @@ class Remediator:
             _log.info("the clock is trusted again ahead_seconds=%.1f", ahead.total_seconds())
 
     def _gained(self) -> None:
-        """Begin to lead: what another leader has written is read anew."""
+        """Begin to lead: read anew what another leader may have written."""
         self._cluster.writer.conditions.look_again()
         self._cluster.takeover.gained()
         self._mark_all()
@@ -296,14 +296,14 @@ class Remediator:
         if self._elector.dead:
             return _words(False, "the leader election has ended")  # noqa: FBT003 - see _words
         alive = age < HUNG_AFTER or not self._informers.synced
-        return _words(alive, f"the loop last turned {age:.0f} s ago")
+        return _words(alive, f"the last pass of the loop was {age:.0f} s ago")
 
     def _ready(self, _: Request) -> Response:
         if not self._policy_file.ready:
-            why = self._policy_file.error or "the policy file was not the same twice in a row yet"
+            why = self._policy_file.error or "the policy file has not stayed the same yet"
             return _words(False, why)  # noqa: FBT003 - see _words
         if not self._informers.synced:
-            return _words(False, f"not all is listed yet: {self._informers.waiting_for()}")  # noqa: FBT003 - see _words
+            return _words(False, f"not everything is listed yet: {self._informers.waiting_for()}")  # noqa: FBT003 - see _words
         return _words(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see _words
 
 
@@ -313,7 +313,7 @@ def _words(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves 
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
-    """Return where the API server is. Raises EndpointError with what to give."""
+    """Return how to reach the API server. Raises EndpointError with what to do."""
     if settings.kubeconfig is not None:
         from remediator.controller.kubeconfig import endpoint
 

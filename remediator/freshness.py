@@ -1,8 +1,8 @@
 """Whether a node's agent is alive, and what it has confirmed, measured on our own clock.
 
 Age counts from when a change of the node's Lease or report was seen here, so a node's wrong clock
-neither hides nor invents an agent. Only what came in a list may have been written long ago: it
-counts its own age by the API server's clock, and where that makes no sense one further renewal is
+neither hides nor invents an agent. Only what came in a list may have been written long ago. Its age
+counts from its date, by the API server's clock. If that is in the future, one further renewal is
 waited for. Pure but for its memory.
 """
 
@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from remediator.plan.board import RENEWALS_NEEDED
 
 Sign = Literal["report", "Lease"]
-"""Signs of life of an agent. Each comes from a thread of its own, which alone writes its times."""
+"""Signs of life of an agent. Only the thread of its own watch writes the times of each."""
 _SIGNS: tuple[Sign, ...] = get_args(Sign)
 _AHEAD = 2.0
 """Seconds by which a node's clock may be ahead of the API server's, whose dates have no fractions
@@ -60,7 +60,7 @@ class Freshness:
             self._seen.pop((node, sign), None)
 
     def stale(self, node: str, report_interval: float | None = None) -> str:
-        """Return why the node's report is not to be believed now, "" when it is fresh.
+        """Return why the node's report is not trusted now, "" when it is fresh.
 
         The youngest sign counts. With `report_interval` (seconds) the report itself must not be
         older than two of them.
@@ -85,8 +85,8 @@ class Renewals:
     """When agents confirmed their reports, by the clock of this process.
 
     A renewal confirms the report that is stored when its Lease is seen: both carry one hash. It
-    is kept in memory alone, so a restart of this process counts anew, which only delays a
-    release.
+    is kept in memory alone, so a restart of this process counts anew, which only delays an
+    untaint.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Renewals:
             kept.append(now)
 
     def note_list(self, node: str, content_hash: str) -> None:
-        """Take in the last renewal as a list has it: it counts as none, its date is not ours."""
+        """Take in the last renewal from a list; it does not count, as its time is unknown here."""
         self._latest[node] = content_hash
 
     def is_overtaken(self, node: str, stored: str) -> bool:
@@ -121,12 +121,12 @@ class Renewals:
 
 
 TRUSTED = timedelta(seconds=30)
-"""So far apart dates of two replicas may be; far less than any soak time, and more than a busy
+"""How far apart the dates of two replicas may be: far less than any soak time, and more than a busy
 API server needs for an answer."""
 
 
 def clock_doubt(ahead: timedelta) -> str:
-    """Return why no time that we count may end, "" where it may.
+    """Return why no time that we count may end now, "" when it may.
 
     `ahead` is how far our clock is ahead of the API server's, negative where it is behind.
     """

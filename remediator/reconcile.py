@@ -1,7 +1,7 @@
-"""One node, once: observe, decide, look once more before what cannot be taken back, apply, log why.
+"""Reconciles one node: observe, decide, read again what a disruption rests on, apply.
 
-`Reconciler` reads the cluster and takes the steps through the functions that it is given; what they
-are is decided in `plan.node_decision`.
+`Reconciler` reads the cluster and takes its steps through a `ControlPlane`. `plan.node_decision`
+decides which steps these are.
 """
 
 from collections.abc import Callable
@@ -28,14 +28,14 @@ from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Policy
 
 _FIRST_LOOK_AGAIN, _LAST_LOOK_AGAIN = timedelta(seconds=0.25), timedelta(seconds=30)
-"""After a last look that saw something else: the watch needs some time to catch up."""
+"""After a final check that found a difference: the watch needs some time to catch up."""
 
 
 class ControlPlane(Protocol):
-    """What a reconcile may see and do. Errors of a step end the tick; the next one plans anew."""
+    """What a reconcile may read and do. A step that fails is planned again at the next one."""
 
     def confirm(self, view: NodeView, begins: Disruption, /) -> str:
-        """Return what of the view is otherwise on the API server now, "" when it is as seen."""
+        """Return what of a view differs on the API server now, "" when nothing does."""
         ...
 
     def observe(self, node: str) -> NodeView: ...
@@ -59,7 +59,7 @@ class StepsFailedError(Exception):
 
 
 class Reconciler:
-    """Takes a node from what is to what should be, one tick at a time."""
+    """Brings a node from its observed to its desired state, one decision at a time."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Reconciler:
         self._policy = policy
         self._options = options
         self._unconfirmed: dict[str, int] = {}
-        """By node: how often in a row the last look before a disruption saw something else."""
+        """By node: how often in a row the final check found a difference."""
 
     def reconcile(self, node: str, now: datetime) -> NodeDecision:
         """Observe a node, take every step that its state needs, and return the decision.
@@ -84,8 +84,8 @@ class Reconciler:
         again.
         """
         view = self._cluster.observe(node)
-        # Before the fleet, which has the time of the policy's change: a new policy never meets an
-        # old date.
+        # Before the fleet, which has the time of the policy's change: so a new policy never comes
+        # with an old date.
         policy = self._policy()
         decision = decide_node(view, self._cluster.fleet(), policy, now, self._options)
         if decision.begins or decision.begins.continued:
@@ -110,8 +110,8 @@ class Reconciler:
             _, first = next(iter(failed.values()))
             others = [planned for _, planned in decision.pairs if planned.uuid not in failed]
             wake = first_wake(*(planned.wake for planned in others))
-            # The steps that failed are retried with a backoff. A last look that saw something else
-            # has a time of its own.
+            # The steps that failed are retried with a backoff. A final check that found a
+            # difference has a time of its own.
             again = decision.wake if decision.unconfirmed else wake
             raise StepsFailedError(first, again.at if again else None) from first
         return decision
@@ -119,20 +119,20 @@ class Reconciler:
     def _confirm_disruption(
         self, view: NodeView, decision: NodeDecision, policy: Policy, now: datetime
     ) -> NodeDecision:
-        """Return a decision that begins a disruption only if what it rests on is so now.
+        """Return a decision that begins a disruption only if what it rests on is still true.
 
-        Otherwise the node is decided anew as one whose claims cannot be trusted, and looked at
+        Otherwise the node is decided again, as one whose claims cannot be trusted, and looked at
         again when its watches have caught up.
         """
         differs = self._cluster.confirm(view, decision.begins)
         if not differs:
             return decision
         blind = msgspec.structs.replace(view, blind={**view.blind, "claims": differs})
-        # Not the same steps without the disruption: rules that would have been raised keep what
-        # they have, and the incident records why.
+        # Not just the same steps without the disruption: rules that would have been raised keep
+        # their effect, and the incident records why.
         second = decide_node(blind, self._cluster.fleet(), policy, now, self._options)
-        # With claims in doubt no eviction begins. A call for repair may rest on other facts, and
-        # waits as well: what differs may be what it rests on.
+        # With claims in doubt no eviction begins. A call for repair rests on other facts, too, and
+        # one of these may differ: so it waits as well.
         steps = [
             step
             for step in second.steps
@@ -143,7 +143,7 @@ class Reconciler:
         )
 
     def _confirm_untaints(self, view: NodeView, decision: NodeDecision) -> NodeDecision:
-        """Return a decision without the untaints that rest on what is not so any more.
+        """Return a decision without the untaints that rest on what is no longer true.
 
         Those GPUs stay as they are until the watches have caught up; the others go on.
         """
@@ -161,7 +161,7 @@ class Reconciler:
         )
 
     def _look_again(self, decision: NodeDecision, now: datetime) -> NodeDecision:
-        """Return when to look at a node again whose watches lag, later each time in a row."""
+        """Return a decision that wakes again if its node's watches lag, later each time."""
         if not decision.unconfirmed:
             self._unconfirmed.pop(decision.node, None)
             return decision

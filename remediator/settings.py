@@ -72,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stale_after: Annotated[
         float, Meta(description="seconds of silence after which an agent is not believed")
     ] = 150.0
-    """Two Leases missed and slack."""
+    """Two missed Leases and some slack."""
     resync: Annotated[float, Meta(description="seconds between reconciles of all nodes")] = 60.0
     """Changes are reconciled at once."""
     node_condition_deadline: Annotated[
@@ -113,7 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
-    """Read the command line; prints usage and exits on a mistake."""
+    """Read the command line; print usage and exit on a mistake."""
     parser = QuietParser(
         prog="draguard remediator",
         description="Taint failed GPUs and slices, evict their pods, verify the repair, untaint.",
@@ -144,7 +144,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
 
 
 def _impossible(found: Settings) -> str:
-    """Return what cannot be, "" when all is well."""
+    """Return the first wrong flag and what it may be; "" when all are right."""
     try:
         gpu_drivers(found.gpu_drivers.split(","))
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""What the API server would hold after the steps of plans, in memory.
+"""What the API server would store after the steps of plans, in memory.
 
-`policy explain`, the replay and the tests make a plan, take its steps here, and plan again with
+`policy explain`, the replay and the tests make a plan, take its steps here, and plan again from
 what is stored then. A write that the API server would refuse raises ConflictError and changes
 nothing. Pure.
 """
@@ -92,14 +92,14 @@ class StepStore:
         )
 
     def _unchanged_incident(self, read: Incident) -> Incident:
-        """Return what is stored of an incident, if it is still what the plan was made on."""
+        """Return a stored incident. Raises ConflictError if it changed since the plan was made."""
         stored = self.incidents.get(read.name)
         if stored is None or _identity(stored.metadata) != _identity(read.metadata):
             raise ConflictError(f"the incident {read.name} has changed since it was read")
         return stored
 
     def _unchanged_rule(self, read: Rule) -> Rule:
-        """Return the stored rule of a device, if it is still what the plan was made on."""
+        """Return the stored rule of a device. Raises ConflictError if it changed since the plan."""
         stored = self.rules.get(read.device)
         if stored is None or _identity(stored) != _identity(read):
             raise ConflictError(f"the rule of {read.device} has changed since it was read")

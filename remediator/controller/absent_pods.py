@@ -1,13 +1,13 @@
 """The pods of a node as its view needs them, and which pods of its claims are proven to be gone.
 
-A claim is reserved for a pod before the pod is bound to its node, and a list from the API server's
-cache may be older than the claim: what is not listed may still come. But a reservation that stays
-in the claim would be waited for without end. So a pod, or the last one of a PodGroup, counts as
-gone once every list has lacked it for `GONE_AFTER`, and after that time a list of the newest state
-lacks it too.
+A claim is reserved for a pod before the pod is bound to its node. A list from the API server's
+cache may also be older than the claim. So a pod that is not listed may still come. But a
+reservation may stay in a claim for ever, and nothing may wait for ever. So a pod, or the last one
+of a PodGroup, counts as gone once every list has lacked it for `GONE_AFTER`, and after that time a
+list of the newest state lacks it too.
 
-A claim that is given back is all that reports the end of a pod. What is remembered of the node's
-pods is older than that, so they are listed anew, once for each look that finds it.
+No watch reports the end of a pod: only the reservation of its claim goes. The remembered pods of
+the node are older than that, so they are listed anew, once for each look that finds it.
 
 The memory ends with the process, which only delays this.
 """
@@ -40,7 +40,7 @@ class AbsentPods:
         self._known: dict[str, dict[str, _Absence]] = {}
         """By node and UID of what a claim is reserved for."""
         self._reserved: dict[str, frozenset[_Reservation]] = {}
-        """By node: as it was when its pods were last looked at."""
+        """By node: the reservations when its pods were last listed."""
 
     def without(self, view: NodeView) -> NodeView:
         """Return a view for which no pods are needed, and forget its node."""
@@ -55,9 +55,9 @@ class AbsentPods:
         is known stays.
         """
         reserved = _reservations(view)
-        given_back = self._reserved.get(view.node, frozenset()) - reserved
+        ended = self._reserved.get(view.node, frozenset()) - reserved
         self._reserved[view.node] = reserved
-        view = self._listed(view, live=live, within=0.0 if given_back else REMEMBERED)
+        view = self._listed(view, live=live, within=0.0 if ended else REMEMBERED)
         if view.usage.pods is None:
             return view
         before, now = self._known.get(view.node, {}), self._clock()
@@ -72,6 +72,7 @@ class AbsentPods:
             if not absence.proven and now - absence.since >= GONE_AFTER.total_seconds()
         }
         if overdue:
+            # The lists so far may have come from the API server's cache: that proves nothing.
             newest = view if live else self._listed(view, live=True)
             if newest.usage.pods is not None:
                 view, there = newest, _absent(newest)

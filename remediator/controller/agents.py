@@ -53,8 +53,8 @@ class Agents:
     def unreported(self, nodes: Iterable[str]) -> Mapping[str, bool]:
         """Return for each node whether its agent is silent; {} while our own watches are dead.
 
-        A watch is dead after a shorter silence than an agent, so that ours is never taken for
-        theirs.
+        A watch counts as dead earlier than an agent, so that a dead watch of ours never looks like
+        silent agents.
         """
         last_contact = min(self._reports.last_contact, self.leases.last_contact)
         if not last_contact or monotonic() - last_contact > WATCH_DEAD:
@@ -62,7 +62,7 @@ class Agents:
         return {node: bool(self._freshness.stale(node)) for node in nodes}
 
     def stale(self, node: str) -> str:
-        """Return why a node's report is not to be believed: it cannot be read, or is too old."""
+        """Return why a node's report is not trusted: it cannot be read, or is too old; else ""."""
         if node in self._reports.unreadable:
             return f"the report of {node} cannot be read; the log says what is wrong with it"
         report = self._reports.items().get(node)
@@ -80,7 +80,7 @@ class Agents:
     def behind(self, node: str) -> timedelta | None:
         """Return how far a node's clock is behind, by its last Lease; None where it has none.
 
-        Of a Lease that was there before, its age is part of it: a minute at most.
+        The age of a Lease that came in a list is included: a minute at most.
         """
         return self._behind.get(node)
 
@@ -99,7 +99,7 @@ class Agents:
             return
         node = name.removeprefix(AGENT_LEASE_PREFIX)
         if change.new is None:
-            # Of an agent nothing is kept that is not stored: nodes come and go, and memory stays.
+            # Nodes come and go for as long as this process runs: keep nothing of those gone.
             self._renewals.forget(node)
             self._behind.pop(node, None)
             if node not in self._reports.items():

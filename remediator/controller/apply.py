@@ -1,8 +1,8 @@
 """Steps of a plan into API calls, each with a precondition; answers go back into the cache.
 
-A write that another one overtook raises `Conflict`: the next tick plans anew from what is there
-then. A deletion that finds nothing has succeeded. Nothing is written by a replica that does not
-lead, and nothing faster than the pace.
+A write conflict raises `Conflict`, and the next reconcile plans from what is stored then. A
+deletion that finds nothing has succeeded. A replica that does not lead writes nothing, and `Pace`
+limits the rate of all writes.
 """
 
 import logging
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 UNSTORABLE = frozenset({413, 422})
-"""How an API server refuses an object for what is in it."""
+"""HTTP statuses with which an API server refuses an object for its content."""
 _OF_INCIDENTS = OpenIncident | WriteStatus | DeleteIncident
 _TELLING = _OF_INCIDENTS | DeleteReport
 """Steps that only report taints, or prune: they make way for those of other nodes."""
@@ -88,13 +88,13 @@ class Writer:
         self._senders = Senders()
         self._ledger = Ledger(count)
         self._node = ""
-        """Which the worker decides about."""
+        """The node that the worker decides about."""
         self._switches = rules.switches
-        """Of the rules' version when that decision began."""
+        """How often the version of DeviceTaintRules had changed when that decision began."""
         self.unstored = unstored
         self._logged_lost = self._logged_refused = False
         self.statuses_refused = 0
-        """Since start: each was followed by a write of less."""
+        """Since start; after each a shorter status was written."""
 
     def apply(self, step: Step) -> None:
         """Do one step.
@@ -105,7 +105,7 @@ class Writer:
         """
         if not self._leading():
             raise NotLeadingError("another replica leads now")
-        # What makes something safer, or free, waits for no turn.
+        # A taint protects, and an untaint frees a GPU: neither waits for its turn.
         urgent, patient = isinstance(step, CreateRule | DeleteRule), isinstance(step, _TELLING)
         if wait := self._pace.ask(urgent=urgent, patient=patient):
             raise PacedError(wait)
@@ -113,13 +113,14 @@ class Writer:
             if not self._sent(step):
                 self._send(step)
             return
+        # A step must not overtake a rule of its node that is still being written.
         self._senders.join(self._node)
         self._send(step)
 
     def turn_to(self, node: str) -> None:
         """Begin a decision about a node: wait until what was sent for it is answered.
 
-        Raises what became of it, as `apply` does.
+        Raises the error of such a write, as `apply` does.
         """
         self._node = node
         self._switches = self._rules.switches
@@ -131,19 +132,21 @@ class Writer:
         self._senders.stop()
 
     def _sent(self, step: CreateRule) -> bool:
-        """Whether a rule was handed to a sender. Without a hurry nothing is gained by it."""
+        """Hand a rule to a sender while other nodes wait; return whether one has taken it."""
         if not self._pace.hurried():
             return False
         node = self._node
 
         def keep() -> None:
             try:
+                # A sender runs this later, when the lead may be lost.
                 if not self._leading():
                     raise NotLeadingError("another replica leads now")
                 self._send(step)
             finally:
                 self._cache.settle(step.rule, node)
 
+        # First: decisions about other nodes must count this rule in their budgets from now on.
         self._cache.promise(step.rule)
         sent = self._senders.send(node, keep)
         if not sent:
@@ -184,9 +187,9 @@ class Writer:
                 self.conditions.write(node, conditions)
 
     def _write_status(self, step: WriteStatus) -> None:
-        """Write a status, and remember it where the API server stores a part of it.
+        """Write a status, and remember it where the API server stores only a part of it.
 
-        The server drops without an error what its schema lacks.
+        The server drops fields that its schema lacks, and reports no error.
         """
         incident, status = step.incident, cut_to_limits(step.status)
         try:
@@ -212,8 +215,8 @@ class Writer:
     ) -> Incident:
         """Write a status without the fields that were refused, then without all that is long.
 
-        Raises ApiError when that is refused as well: nothing is evicted for an incident of which
-        nothing is written down, and its taints stand.
+        Raises ApiError when that is refused as well. Then the taints stand and no pod is evicted,
+        because nothing of the incident would be on record.
         """
         self.statuses_refused += 1
         why = "the API server refuses its status, so less is written"
@@ -228,7 +231,7 @@ class Writer:
         return stored
 
     def _in_part(self, stored: Incident, status: IncidentStatus) -> Incident:
-        """Go on from the whole status, of which a part is stored."""
+        """Remember the whole status, of which a part is stored; return the incident with it."""
         if not self._logged_lost:
             self._logged_lost = True
             _log.warning(
@@ -254,7 +257,7 @@ class Writer:
             try:
                 self._write_status(WriteStatus(incident, incident.status))
             except ApiError as error:
-                _log.info("%s: its whole status waits on: %s", incident.name, error)
+                _log.info("%s: its whole status still cannot be written: %s", incident.name, error)
                 self.unstored.put_off(incident.name)
 
     def _prune(self, incident: Incident) -> None:
@@ -268,9 +271,9 @@ class Writer:
         self._cache.incident(incident.name, None)
 
     def _prune_report(self, report: LeftReport) -> None:
-        """Delete a report as it was seen: an agent that is back writes another version of it.
+        """Delete a report in the version that was seen: an agent that is back writes another one.
 
-        The cache follows by the watch: that agent may have made it anew by now.
+        Only the watch updates the cache, because that agent may have created it again by now.
         """
         exactly = {"uid": report.uid, "resourceVersion": report.resource_version}
         try:
@@ -280,7 +283,7 @@ class Writer:
         except ApiError as error:
             if error.status not in REFUSALS:
                 raise
-            # Tried again at its next turn. Roles of an earlier release lack the right.
+            # Tried again at the report's next turn. Roles of an earlier release lack the right.
             level = logging.DEBUG if self._logged_refused else logging.WARNING
             self._logged_refused = True
             _log.log(level, "reports of nodes that are gone stay: upgrade the roles: %s", error)
@@ -317,7 +320,7 @@ class Writer:
             raise
 
     def _adopt(self, rule: taint_rule.Rule, refusal: Conflict) -> None:
-        """Take over a rule of ours that stands already: of a crashed run, not in the cache yet.
+        """Take over a rule of ours that is stored already, such as by a run that crashed since.
 
         Raises ApiError when the object of that name is not ours.
         """
@@ -335,6 +338,7 @@ class Writer:
                 reason="NameTaken",
             ) from refusal
         self._cache_rule(there)
+        # The next decision changes it: the cache has it now.
         if (stored.effect, stored.incident) != (rule.effect, rule.incident):
             raise refusal
 

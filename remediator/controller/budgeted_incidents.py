@@ -1,7 +1,7 @@
 """The incidents that budgets count: the open ones, and the closed ones that began lately.
 
-Every other closed one is history, of which there are tens of thousands: a
-decision that walked over them would cost more each month.
+Every other closed one is history. There are tens of thousands of these, so a decision that went
+through all of them would cost more each month.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Counted:
         self._now = now
         self._found: dict[str, Incident] = {}
         self._ends: list[tuple[datetime, str]] = []
-        """A heap of when a closed one counts no more."""
+        """A heap: when a closed one stops counting, and its name."""
         self._copy: tuple[Incident, ...] | None = None
 
     def put(self, name: str, new: Incident | None) -> None:
@@ -38,6 +38,7 @@ class Counted:
         now = self._now()
         while self._ends and self._ends[0][0] <= now:
             _, name = heappop(self._ends)
+            # The incident may have changed since this entry was made, and have a later one.
             found = self._found.get(name)
             until = None if found is None or found.open else _ends(found)
             if until is not None and until <= now:

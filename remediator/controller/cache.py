@@ -1,7 +1,7 @@
 """The cluster as last reported, indexed by node: changes in, a `NodeView` out.
 
-The reflectors of `cluster` and the answers to our own writes feed it, so a decision sees the writes
-of the one before it. Callers pass the time. Any thread may feed or read: there is one lock.
+The watches (`informers`) and the answers to our own writes feed it, so a decision sees the writes
+of the one before it. Any thread may feed or read: there is one lock.
 """
 
 import threading
@@ -74,8 +74,8 @@ class Cache:
     def choose_nodes(self) -> frozenset[str]:
         """Return the nodes to look at on a timer: all but those that are gone, with silent agents.
 
-        Time alone changes nothing there, but that their reports are pruned: it is the turn of a few
-        at each call. All are looked at as soon as anything about them is written.
+        For those, time changes only that their reports are pruned, a few at each call. Each is
+        still looked at as soon as anything about it is written.
         """
         with self._lock:
             incidents, nodes = self._incidents.all(), self.nodes()
@@ -90,7 +90,7 @@ class Cache:
             return self._rule_index.standing()
 
     def published(self, device: Device) -> SliceDevice | None:
-        """Return what is published under a device's name now."""
+        """Return the device that is published under a name now."""
         with self._lock:
             return self._slices.device(device)
 
@@ -101,7 +101,7 @@ class Cache:
     def reporting(self) -> tuple[str, ...]:
         """Return the nodes of which a report is stored and that are still there.
 
-        The report of a node that was taken away stays for a week, and its agent needs no repair.
+        The report of a node that is gone stays for a week, and its agent needs no repair.
         """
         with self._lock:
             return tuple(node for node in self._reports if node in self._nodes)
@@ -243,10 +243,10 @@ class Cache:
         """Return the other nodes that list a GPU, and the silent ones that publish it as well.
 
         A stale report does not count. Nor does a mere report against a node that both reports and
-        publishes it: a lying agent could keep any GPU of the cluster from being tainted. Nor do
-        slices that outlast a stale node, against one that publishes the GPU and freshly reports it.
-        Of a GPU in `handled` those are named: another node has its rules or incident, which a liar
-        must not end.
+        publishes the GPU: otherwise a lying agent could keep any GPU from being tainted. Nor do
+        slices of a stale node, against one that publishes the GPU and freshly reports it. These
+        slices do count for a GPU in `handled`: another node has rules or an incident of it, and a
+        lie must not end those.
         """
         found: dict[str, tuple[str, ...]] = {}
         also_at: dict[str, tuple[str, ...]] = {}
@@ -325,7 +325,7 @@ class Cache:
         self._mark(node)
 
     def rule(self, name: str, new: RawRule | None, *, listed: bool = False, gone: str = "") -> None:
-        """Take in any DeviceTaintRule, ours or not; `listed` and `gone` as `Rulebook.put`."""
+        """Take in any DeviceTaintRule, ours or not; `listed` and `gone` as in `RuleIndex.put`."""
         with self._lock:
             touched = self._rule_index.put(name, new, listed=listed, gone=gone)
             self._stock.ruled(name, selected(new))
@@ -335,11 +335,12 @@ class Cache:
     def incident(
         self, name: str, new: Incident | None, *, listed: bool = False, gone: str = ""
     ) -> None:
-        """Take in an incident, None when it is gone; `listed` and `gone` as `Rulebook.put`."""
+        """Take in an incident, None when it is gone; `listed` and `gone` as in `RuleIndex.put`."""
         with self._lock:
             old = self._incidents.get(name)
             if new and old and not listed and _overtaken(old, new):
                 return
+            # The one that was deleted had this name before the one that we wrote since.
             if new is None and old and gone and old.metadata.uid != gone:
                 return
             self._incidents.put(name, new)
@@ -348,13 +349,14 @@ class Cache:
             self._mark(node)
 
     def node(self, name: str, new: NodeFacts | None) -> None:
-        """Take in a Node, None when it is gone; both mark a node that has an incident."""
+        """Take in a Node, None when it is gone; mark it for a decision where that matters."""
         with self._lock:
             old = self._nodes.pop(name, None)
             if new is not None:
                 self._nodes[name] = new
             self._left.note(name, self._reports.get(name), gone=new is None)
             came_or_went = (old is None) != (new is None) or (old and new and old.uid != new.uid)
+            # Kubelets and others write Nodes all the time: only an open incident has a use for it.
             about = self._incidents.under([("node", name)]).values()
             changed = old != new and any(incident.open for incident in about)
         if came_or_went or changed:

@@ -17,7 +17,7 @@ from remediator.plan.view import WatchedKind
 _COUNTED: tuple[WatchedKind, ...] = ("slices", "claims", "rules")
 """What devices are counted from."""
 FRESH = 5.0
-"""Seconds for which rows are handed out again: many may scrape, and a large cluster costs."""
+"""Seconds for which the same rows are returned: many may scrape, and a large cluster costs."""
 
 
 def cluster_rows(

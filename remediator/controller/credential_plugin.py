@@ -1,6 +1,6 @@
 """Credential plugins (`exec` of a kubeconfig): programs that print a token or a certificate.
 
-A question goes to the terminal, where there is one. Nothing of the answer is in a message.
+A plugin may ask its user on the terminal, where there is one. No message quotes its answer.
 """
 
 import base64
@@ -24,7 +24,7 @@ _FOR_PLUGINS = (
     *("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"),
     "certificate-authority-data",
 )
-"""What of a cluster a plugin gets that requests it, as from kubectl."""
+"""Keys of the cluster for a plugin that requests them, as kubectl gives them."""
 _CONFIG = "client.authentication.k8s.io/exec"
 _NOTHING = "its answer is no ExecCredential with a token, or a certificate and its key"
 
@@ -59,14 +59,14 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 def run_plugin(
     entry: object, cluster: Mapping[str, Any], folder: Path, *, may_ask: bool, longest: float
 ) -> tuple[dict[str, str], datetime | None]:
-    """Return the entries of a user that the plugin gives, and when they end.
+    """Run a plugin; return the entries of a user that it gives, and when they end.
 
     `folder` has the kubeconfig. Raises EndpointError with what to do.
     """
     try:
         plugin = msgspec.convert(entry, _Plugin)
     except msgspec.ValidationError as error:
-        why = f"an entry has not the form that it must have (exec: {error}); correct the file"
+        why = f"an entry has the wrong form (exec: {error}); correct the file"
         raise EndpointError(why) from None
     # Without a terminal a plugin would take what is meant for the command, as its `yes`.
     terminal = may_ask and sys.stdin is not None and sys.stdin.isatty()
@@ -99,7 +99,7 @@ class _PluginError(Exception):
 
 
 def _run(plugin: _Plugin, folder: Path, info: str, longest: float | None, *, shows: bool) -> bytes:
-    """Run it, with the terminal as its input where it has no limit; returns its output."""
+    """Run a plugin and return its output; without a time limit it reads from the terminal."""
     command, asks = plugin.command, longest is None
     found = shutil.which(str(folder / command) if "/" in command else command)
     if found is None or not Path(found).is_absolute():  # not what lies in the working directory
@@ -120,7 +120,7 @@ def _run(plugin: _Plugin, folder: Path, info: str, longest: float | None, *, sho
                 printed, stated = process.communicate(timeout=longest)
             except BaseException:
                 with suppress(ProcessLookupError):
-                    # With what it has started: that may hold its output open.
+                    # Its whole process group: a child of it may hold its output open.
                     os.kill(process.pid if asks else -process.pid, signal.SIGKILL)
                 raise
     except subprocess.TimeoutExpired:
@@ -142,7 +142,7 @@ def one_line(text: str) -> str:
 
 
 def _info(plugin: _Plugin, cluster: Mapping[str, Any], *, interactive: bool) -> str:
-    """Return what a plugin gets to know. Raises EndpointError: the CA cannot be read."""
+    """Return the input of a plugin, as JSON. Raises EndpointError if the CA cannot be read."""
     spec: dict[str, object] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         known = {key: cluster[key] for key in _FOR_PLUGINS if key in cluster}

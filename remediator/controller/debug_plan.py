@@ -40,9 +40,9 @@ class GpuPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     needs: str = ""
     why: str = ""
     remarks: tuple[str, ...] = ()
-    """What of `why` is true where the next step is deferred, too."""
+    """The parts of `why` that also hold while the next step is deferred."""
     wake: Wake | None = None
-    """When it is looked at again though nothing changes, and what for."""
+    """When it is looked at again even if nothing changes, and what for."""
 
 
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,9 +52,9 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many GPUs are healthy, sick and unknown."""
     steps: tuple[str, ...] = ()
     wake: Wake | None = None
-    """When it is looked at again though nothing changes, and what for."""
+    """When it is looked at again even if nothing changes, and what for."""
     gpus: tuple[GpuPlan, ...] = ()
-    """Those with something to report, of a selected node all; sick first, then unknown ones."""
+    """GPUs with something to report, all of a selected node; sick first, then unknown ones."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Eyes(Protocol):
     def fleet(self) -> Fleet: ...
 
     def known(self) -> Collection[str]:
-        """Return every node that is known of."""
+        """Return every known node."""
         ...
 
     def reporting(self) -> Collection[str]:
@@ -222,7 +222,7 @@ def text(page: Page) -> str:
                 shown = _wake(value) if isinstance(value, Wake) else shown
                 lines += [] if shown in ("", None) else [f"    {name}: {shown}"]
     if not page.nodes:
-        lines.append("nothing is wrong and nothing stands")
+        lines.append("no node has an open incident or a taint rule")
     if page.left_out:
-        lines.append(f"{page.left_out} more nodes are left out; ask for one with ?node=NAME")
+        lines.append(f"{page.left_out} more nodes are left out; select one with ?node=NAME")
     return "\n".join(lines) + "\n"

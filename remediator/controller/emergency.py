@@ -44,7 +44,7 @@ def nothing() -> None:
 
 
 class Emergency:
-    """Watches one Namespace. A stop in it goes into every budget.
+    """Watches one Namespace. While a stop is set in it, `brakes` defers every new action.
 
     `on_change` runs on the watch's thread when the stop is set, changed or removed; it must be
     short.
@@ -75,7 +75,7 @@ class Emergency:
         self._reflector.stop()
 
     def reflectors(self) -> tuple[Reflector[Any], ...]:
-        """Return the watch, so that its age can be reported."""
+        """Return the watch, so that its age can be exported."""
         return (self._reflector,)
 
     @property
@@ -87,9 +87,10 @@ class Emergency:
         return self._stopped
 
     def stored(self) -> str:
-        """Return the stop as the API server has it now, which is one from now on.
+        """Read the stop as it is stored now; one that is found is in force from now on.
 
-        Raises ApiError, or one of UNREADABLE. Without the right to read it a stop is what was seen.
+        Raises ApiError, or one of UNREADABLE. Without the right to read it, the stop that was seen
+        last is returned.
         """
         try:
             answer = self._client.get(NAMESPACES, self._only)
@@ -99,14 +100,15 @@ class Emergency:
             raise
         items = msgspec.json.decode(answer, type=_Namespaces).items
         found = stop_of(next(iter(items), None))
+        # Only the watch ends a stop: it also calls `on_change`.
         self._stopped = found or self._stopped
         return found
 
     def look(self) -> None:
-        """Read the stop at a start, when the watch of it is all that is awaited.
+        """Read the stop at start, when all other watches are synced.
 
-        The API server has read the roles then: what it refuses, our role lacks. Before, it refuses
-        everything.
+        By then the API server has loaded the roles, so it refuses only what our role lacks. Before
+        that it refuses everything.
         """
         try:
             self.stored()
@@ -120,7 +122,7 @@ class Emergency:
 
     @property
     def settled(self) -> bool:
-        """Whether the namespace was read once, or we may not read it: acting need not wait."""
+        """Whether decisions need not wait: the namespace was read once, or we may not read it."""
         return self._reflector.synced or self._looked
 
     @property

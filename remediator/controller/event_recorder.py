@@ -1,4 +1,4 @@
-"""Posts Events in a thread of its own: a courtesy that must never hold up a decision."""
+"""Posts Events in a thread of its own, so that no decision ever waits for one."""
 
 import logging
 import queue
@@ -12,9 +12,9 @@ from remediator.plan import events
 
 _log = logging.getLogger(__name__)
 WAITING = 5000
-"""Events that may wait; what comes on top is in the incident and in the log alone."""
+"""Events that may wait; further ones are dropped: the incident and the log have them, too."""
 REMEMBERED = 4096
-"""Events remembered, so that a lasting state is not posted at every tick."""
+"""Events remembered, so that a lasting state is not posted at every reconcile."""
 
 
 class EventRecorder:
@@ -75,5 +75,6 @@ class EventRecorder:
             return  # posted before
         except ApiError as error:
             _log.info("an Event could not be posted: %s", error)
+            # Forgotten, so that the next reconcile that reports it tries again.
             with self._guard:
                 self._recorded.pop(event, None)

@@ -1,7 +1,8 @@
-"""Pods evicted by the Eviction API (policy/v1): before NoExecute, or where it does not reach them.
+"""Evicts pods by the Eviction API (policy/v1): before NoExecute, or where it does not reach them.
 
-A refusal is the pod's own: its eviction is requested again after a backoff, and the other pods of
-the GPU go meanwhile. Where the policy allows it, a pod that NoExecute does not reach is deleted.
+A refusal concerns its pod alone: that eviction is requested again after a backoff, and the other
+pods of the GPU are evicted meanwhile. Where the policy allows it, a pod that NoExecute does not
+reach is deleted.
 """
 
 import logging
@@ -23,9 +24,7 @@ SETTLING = 30.0
 """Seconds for which an accepted eviction is not requested again: a list of the node's pods may be
 older than it."""
 FORGOTTEN_AFTER = 600.0
-"""Seconds after its moment in which no further request was made for a pod."""
-
-
+"""Seconds after `again_at` after which a pod is forgotten: no decision has named it since."""
 WHY_LIMIT = 256
 """Characters of a refusal that are kept."""
 
@@ -57,17 +56,18 @@ class Evictions:
         """By pod UID."""
         self._silent_until = clock()
         self.not_looked_at: frozenset[AffectedPod] = frozenset()
-        """Of the decision that is applied: none of these is requested, whatever comes due."""
+        """Pods of the present decision that get no request, even if they come due: they were not
+        due when its facts were read again."""
         self.accepted = 0
         self.refused = 0
         self.failed = 0
         """Answers since the start: `refused` by a PodDisruptionBudget, `failed` all others."""
 
     def evict(self, pod: AffectedPod, *, delete: bool = False) -> None:
-        """Request it once, or not at all during a backoff; the next decision names the pod again.
+        """Request an eviction once, or not at all during a backoff; the next decision asks again.
 
-        A pod that is gone, or another one under its name, is a success. Every error counts for this
-        pod alone: two PodDisruptionBudgets for one pod are a 500.
+        It has succeeded if the pod is gone, or another one has its name. Every error counts for
+        this pod alone: two PodDisruptionBudgets for one pod are a 500.
         """
         now = self._clock()
         for uid, eviction in list(self._evictions.items()):

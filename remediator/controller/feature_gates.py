@@ -45,10 +45,10 @@ class Gates:
         self._clock = clock
         self._guard = threading.Lock()
         self._since: dict[str, tuple[int, float]] = {}
-        """By name: the generation that has no word, and since when."""
+        """By name: the generation that has no condition, and since when."""
 
     def observed(self, change: Change[StatedRule]) -> None:
-        """Take in any rule as it changes."""
+        """Take in a change of any rule, ours or not."""
         with self._guard:
             if change.new is not None and _awaits_a_word(change.new):
                 generation = change.new.metadata.generation
@@ -67,6 +67,7 @@ class Gates:
 
 
 def _awaits_a_word(rule: StatedRule) -> bool:
+    # A condition without a generation counts as one of the present generation.
     now = (None, rule.metadata.generation)
     conditions = [
         condition for condition in rule.status.conditions or () if condition.type == CONDITION

@@ -1,10 +1,10 @@
 """The last look before a disruption or an untaint: its facts are read from the API server anew.
 
-A watch may lag behind unnoticed. Before pods are evicted or a node's repair is called for, the
-node's report and ResourceSlices are listed, the claims on the devices and the intents for their
-GPUs are read, and the emergency stop, without a resourceVersion, so that the answer is the newest
-that is stored. Intents and stop are read again before an eviction that has begun is requested once
-more. Before a recovered GPU is untainted, its node's report and its incident are read.
+A watch may lag behind unnoticed. So before pods are evicted or a node's repair is requested, this
+module reads the node's report and ResourceSlices, the claims on the devices, the intents for their
+GPUs and the emergency stop. It sends no resourceVersion, so each answer is the newest state. It
+reads intents and stop again before an eviction that has begun is requested once more. Before a
+recovered GPU is untainted, it reads the node's report and the GPU's incident.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from remediator.plan.steps import Disruption
 from remediator.plan.view import NodeView
 
 MOST_UNREPORTED = 128
-"""Claims of a node's pods that are read, beside those that the watch has reported: those of other
+"""Claims of a node's pods that are read beside those that the watch has reported. Those of other
 drivers are among them, and a tenant's pods may name any number."""
 
 
@@ -93,9 +93,9 @@ class FinalCheck:
         self._pods, self._stop = pods, stop
 
     def differs(self, view: NodeView, begins: Disruption) -> str:
-        """Return what is otherwise than in the view, or cannot be read; "" when all is as seen.
+        """Return what differs from the view, or cannot be read; "" when all is as seen.
 
-        A repair of the node disrupts all its GPUs, and its pods, which may hold other devices, may
+        A repair of the node disrupts all its GPUs and pods. These may hold other devices, and may
         have been listed some seconds ago.
         """
         devices = begins.devices
@@ -140,7 +140,7 @@ class FinalCheck:
         return self._report_differs(view)
 
     def _report_differs(self, view: NodeView) -> str:
-        """Return whether a node's report is another one in anything that a policy acts on."""
+        """Return that a node's report differs in what a policy acts on; "" if it does not."""
         only = {"fieldSelector": f"metadata.name={view.node}"}
         answer = self._reader.get(REPORTS, only)
         stored = msgspec.json.decode(answer, type=_Reports).items
@@ -235,7 +235,7 @@ class FinalCheck:
 
 
 def _content(report: NodeHealth) -> str | NodeHealth:
-    """Return what decisions read of a report: its hash leaves out times of mere looking."""
+    """Return what decisions read of a report: its hash leaves out when each value was read."""
     return report.content_hash or report
 
 

@@ -24,9 +24,9 @@ from remediator.plan.view import NODE_SHARE, Changed, GpuPlace, names_on
 from remediator.policy.limits import GROUNDS, Ground
 
 SEEN_FOR = timedelta(hours=24)
-"""After it was last published a GPU is counted for so long."""
+"""How long a GPU counts after it was last published."""
 PEERS = 32
-"""Neighbours that are named; beyond that their number is returned."""
+"""Neighbours that are named; of the others only the number is returned."""
 FABRIC_JOINED = 3
 """State of a GPU that has joined its fabric (NVML_GPU_FABRIC_STATE_COMPLETED)."""
 
@@ -47,7 +47,7 @@ class GpuIndex:
         """By node and GPU: what was published of it, and until when that counts."""
         self._keepers: defaultdict[str, set[str]] = defaultdict(set)
         self._ends: list[tuple[datetime, str, str]] = []
-        """A heap of when a node's GPU is to be forgotten."""
+        """A heap: when a node's GPU is to be forgotten, the node and the GPU."""
         self._here: defaultdict[str, Counter[tuple[Ground, str]]] = defaultdict(Counter)
         """GPUs of a node on each ground, however many."""
         self._gpu_on: dict[Device, str] = {}
@@ -81,6 +81,7 @@ class GpuIndex:
         now = self._now()
         while self._ends and self._ends[0][0] <= now:
             _, node, uuid = heappop(self._ends)
+            # It may have been published again since this entry was made, and then be kept longer.
             kept = self._kept.get(node, {}).get(uuid)
             if kept is not None and kept[1] <= now:
                 self._let_go(node, uuid)
@@ -98,6 +99,7 @@ class GpuIndex:
             kept[uuid] = (before[uuid], until)
             self._keepers[uuid].add(node)
             heappush(self._ends, (until, node, uuid))
+        # The oldest go first. A node may invent GPUs, so there is a limit.
         for uuid in [*kept][: max(len(kept) - NODE_SHARE, 0)]:
             self._let_go(node, uuid)
         for uuid, (parts, _) in kept.items():
@@ -213,7 +215,7 @@ class GpuIndex:
         )
 
     def _shared(self, place: GpuPlace) -> GpuPlace:
-        """Return a neighbour's place that is the same: most of a node's are, and all are kept."""
+        """Return an equal place of a neighbour: most of a node's are, and this saves memory."""
         neighbours = islice(self._published.get(place.node, ()), 16)
         known = (self.places.get(neighbour) for neighbour in neighbours)
         return next(
@@ -292,7 +294,7 @@ def _domain(fabric: FabricHealth) -> str:
 
 
 def _held(claim: Claim | None) -> dict[Device, frozenset[str]]:
-    """Return through which classes a claim holds each device; an administrator's look is none."""
+    """Return by device the classes through which a claim holds it; admin access holds nothing."""
     if claim is None:
         return {}
     classes = device_classes(claim)

@@ -1,8 +1,8 @@
-"""Whether incidents may be written at all: without them nothing new is done, nothing untainted.
+"""Whether incidents may be written at all: without that, nothing is tainted, evicted or untainted.
 
-A refusal of one write may be about that incident alone. So after one, dry runs about an incident
-that does not exist go to the API server: refused again, the right is gone. They are repeated on a
-timer, and work resumes by itself.
+A refusal of one write may concern that incident alone. So after one, dry runs on an incident that
+does not exist are sent to the API server. If it refuses these as well, the right is gone. They are
+repeated on a timer, and work resumes by itself.
 """
 
 from collections.abc import Callable

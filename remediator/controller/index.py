@@ -1,4 +1,4 @@
-"""Objects found by what they are about, without looking at the others."""
+"""Finds objects by their node, GPU or pool without a look at all others."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar

@@ -1,6 +1,6 @@
-"""Every watch of the remediator: what it brings goes into the cache.
+"""Every watch of the remediator: its changes go into the cache.
 
-The only place that knows which collections are watched. `kubeapi` decodes, `cache` indexes.
+Only this module knows which collections are watched. `kubeapi` decodes, `cache` indexes.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ class Informers:
         self._mark, self._urgent = mark, urgent
         self._gates = Gates()
         self._minor: int | None = None
-        """Of the API server's version, once it matters."""
+        """Minor release of the API server; read only while rules are served as v1alpha3."""
         self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
         self.slices = Versioned(client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._slice)
         self.claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._claim)
@@ -96,7 +96,7 @@ class Informers:
     def _needed(self) -> tuple[Reflector[Any], ...]:
         """Return the watches without which nothing is decided.
 
-        Without Nodes we know less of what others do, and that is all.
+        Nodes are not among them: without their watch, decisions only know less about other actors.
         """
         served = [
             resource.reflector for resource in self._versioned() if resource.version is not None
@@ -116,7 +116,7 @@ class Informers:
 
     @property
     def synced(self) -> bool:
-        """Whether the whole world was seen once; a part of it would be acting on absence."""
+        """Whether every collection was listed once: before, what is missing only looks deleted."""
         probed = self.rules.probed and all(
             resource.version for resource in (self.slices, self.claims)
         )
@@ -169,7 +169,7 @@ class Informers:
     def distrusted(self) -> Mapping[WatchedKind, str]:
         """Return by kind why its objects cannot be trusted now, of any node; "" where they can.
 
-        Where no DeviceTaintRules are served there is nothing to be blind to.
+        Where no DeviceTaintRules are served, there is none that could be missed.
         """
         served = self.rules.version is not None
         return {
@@ -203,6 +203,7 @@ class Informers:
         }
 
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
+        # Before the cache, which marks the node: its decision must not find the report stale.
         self.agents.reported(change)
         self._cache.report(change.key, change.new, listed=change.listed)
         self._urgent(change.key)

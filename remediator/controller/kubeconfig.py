@@ -1,7 +1,7 @@
-"""Kubeconfig files into an `Endpoint`: one context, with what flags give in place of its entries.
+"""Kubeconfig files into an `Endpoint`: one context, where flags may replace its entries.
 
 As for kubectl, the first of several files that names a cluster, a user, a context or the current
-context wins. Impersonation is read here: the `kubernetes` package does not know it.
+context wins. Impersonation is read here: the `kubernetes` package does not support it.
 """
 
 import os
@@ -39,8 +39,8 @@ def endpoint(
 ) -> Endpoint:
     """Log in with a context, "" for the current one. Raises EndpointError with what to do.
 
-    What flags give a kubeconfig need not have: a server, a token (then no plugin runs), a CA.
-    A login that ends is renewed after `pause` seconds at the earliest.
+    A kubeconfig need not have what flags give: a server, a token (then no plugin runs), a CA. A
+    login that ends is renewed after `pause` seconds at the earliest.
     """
     where = f"kubeconfig {os.pathsep.join(map(str, files))}"
     found = [read(file) for file in files]
@@ -104,7 +104,7 @@ def _impersonates(key: str) -> bool:
 def _impersonation(where: str, user: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     """Return the headers for the user that an entry acts as. Raises EndpointError.
 
-    What cannot be read is an error: without it the caller would act with all of their own rights.
+    An entry that cannot be read is an error: ignored, it would leave the user all their own rights.
     """
     keys = {key: value for key, value in user.items() if _impersonates(key)}
     if not keys:

@@ -2,8 +2,8 @@
 # The `kubernetes` package carries no usable types.
 """The one door to the `kubernetes` package: it reads kubeconfig files and logs in.
 
-Tokens, certificates and OIDC are its work. Its errors end here as sentences.
-No sentence repeats what a file contains: that may be a secret.
+It handles tokens, certificates and OIDC. Its errors become messages here. No message repeats what
+a file contains, because that may be a secret.
 """
 
 import base64
@@ -41,11 +41,11 @@ _NOT_LOADED = (
 _PATHS = frozenset({"certificate-authority", "client-certificate", "client-key", "tokenFile"})
 _RENEWED = ("id-token", "refresh-token")
 _LONGEST = 60.0
-"""Seconds that a plugin may take which asks nothing."""
+"""Seconds that a plugin may take that asks its user nothing."""
 _ANSWER = 10.0
 """Seconds that an OIDC provider may be silent."""
 _ENDED = "e30.eyJleHAiOjB9.e30"
-"""An id-token that has ended: the package renews it, whatever the end of the last one is."""
+"""An id-token that has ended, so that the package renews the login in any case."""
 _IMPORT = Lock()
 _ANOTHER = "give another one with --kubeconfig"
 
@@ -97,6 +97,7 @@ class _Settings:
 
 
 def _reader() -> Any:
+    # One thread at a time: the import replaces entries of `sys.modules` for a moment.
     with _IMPORT:
         return _import_reader()
 
@@ -151,7 +152,7 @@ def read(file: Path) -> Kubeconfig:
 
 
 def _content(file: Path) -> Kubeconfig:
-    """Read a file. Raises whatever the package stumbles over."""
+    """Read a file. Raises whatever error the package raises."""
     if file.stat().st_size == 0 and file.is_file():
         return Kubeconfig()  # as for kubectl
     merger, file = _reader().KubeConfigMerger(str(file)), file.absolute()
@@ -213,7 +214,7 @@ def _has_token(login: Mapping[str, Any]) -> bool:
 def _log_in_once(
     where: str, cluster: Mapping[str, Any], user: Entry, *, may_ask: bool
 ) -> tuple[_Settings, Token, Mapping[str, bytes]]:
-    """Log in; `may_ask` for the first time, when a user may sit before the terminal."""
+    """Log in; `may_ask` only the first time, when a user may be at the terminal."""
     login, settings, ends = user.body, _Settings(), None
     try:
         provider = login.get("auth-provider")
@@ -253,7 +254,7 @@ def _without(entries: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _end_of(token: str) -> datetime | None:
-    """Return when an id-token ends. Raises EndpointError: it has ended, or is none."""
+    """Return when an id-token ends. Raises EndpointError if it has ended, or there is none."""
     if not token:
         raise EndpointError("the OIDC login has no valid id-token; log in again")
     claims = token.split(".")[1]
@@ -348,12 +349,12 @@ def _oidc(where: str, user: Entry, *, again: bool) -> tuple[Mapping[str, Any], C
 
 
 def _not_done(login: Mapping[str, Any], error: Exception) -> str:
-    """Say what the package or a library below it raised: never what a plugin did."""
+    """Return a message for an error of the package or a library below it."""
     match error:
         case EndpointError():
             return str(error)
         case AttributeError() | TypeError():
-            return f"an entry has not the form that it must have ({error}); correct the file"
+            return f"an entry has the wrong form ({error}); correct the file"
         case binascii.Error():
             return f"the data of a certificate or key is no base64 ({error}); correct the file"
     if "auth-provider" in login and type(error).__name__ != "ConfigException":

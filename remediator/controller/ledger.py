@@ -22,7 +22,7 @@ def uncounted(_: Iterable[Happened]) -> None:
 
 
 class Ledger:
-    """Of one writer; only the worker's thread calls it."""
+    """Belongs to one writer. Not thread-safe: only the worker's thread calls it."""
 
     def __init__(self, count: Count = uncounted) -> None:
         self._count = count

@@ -1,7 +1,7 @@
-"""Reports whose Nodes are gone: for how long, and which of them it is the turn of to be pruned.
+"""Reports whose Nodes are gone: for how long, and which of them are pruned next.
 
-Nobody else deletes them, and each costs memory and a look for ever. Not thread-safe: the cache has
-the lock.
+Nothing else deletes them, and each would cost memory and a look for ever. Not thread-safe: the
+cache has the lock.
 """
 
 from collections.abc import Callable, Collection
@@ -27,7 +27,7 @@ class LeftReports:
     ) -> None:
         """Note that a report, or its Node, came, changed or went; `gone`: no such Node is known.
 
-        What is `listed` may have been written long ago. At a start Nodes may follow their reports.
+        What is `listed` may have been written long ago. At start, reports may be listed first.
         """
         if report is None or not gone:
             self._since.pop(name, None)
@@ -37,7 +37,7 @@ class LeftReports:
         self._since[name] = max(at, self._since.get(name, at))
 
     def choose(self, busy: Collection[str]) -> frozenset[str]:
-        """Give a few their turn, and return the others whose agents are silent: none is `busy`."""
+        """Select a few to be pruned; return the other nodes with silent agents, no `busy` one."""
         now = self._now()
         silent = sorted(
             (since, name)
@@ -49,7 +49,7 @@ class LeftReports:
         return frozenset(name for _, name in silent) - self._turn
 
     def find(self, report: NodeDeviceHealth | None) -> LeftReport | None:
-        """Return what is left of a node, if it is its turn."""
+        """Return a report as one to be pruned, if it was selected."""
         if report is None or report.metadata.name not in self._turn & self._since.keys():
             return None
         meta = report.metadata

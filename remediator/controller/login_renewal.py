@@ -1,4 +1,4 @@
-"""The token of a login that ends, renewed by a thread of its own: no request waits for a login."""
+"""Renews the token of a login that ends, in a thread of its own: no request waits for a login."""
 
 import logging
 import math
@@ -22,7 +22,7 @@ _SHARE = 0.8
 class Token(NamedTuple):
     text: str
     ends: datetime | None
-    """None: when the server refuses it."""
+    """None: it is renewed when the server refuses it."""
 
 
 class Renewal:
@@ -54,6 +54,7 @@ class Renewal:
         self._token, self._refused = token, False
 
     def _renew(self) -> None:
+        # A server that refuses each new token must not cause one login after the other.
         soon = self._refused and monotonic() - self._last < self._longest
         longer = min(2 * self._wait, self._longest)
         try:

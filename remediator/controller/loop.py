@@ -2,9 +2,9 @@
 # apscheduler carries no types.
 """The loop: dirty nodes are reconciled at once, all of them again on a timer.
 
-One worker, so that each decision sees the writes of the one before it and a budget cannot be spent
-twice. A reconcile that fails is retried with backoff; nothing that happens to one node stops the
-others. While another replica leads nodes are taken and dropped: a new leader looks at all of them.
+There is one worker, so that each decision sees the writes of the one before it and no budget is
+spent twice. A reconcile that fails is retried with backoff; no error of one node stops the others.
+While another replica leads, nodes are taken and dropped: a new leader looks at all of them.
 """
 
 import logging
@@ -29,7 +29,7 @@ from remediator.reconcile import Reconciler, StepsFailedError
 _log = logging.getLogger(__name__)
 FIRST_RETRY = 0.25
 LONGEST_SENTENCE = 4000
-"""Characters of one line of the log; eight GPUs with a fault each have half of it."""
+"""Characters of one line of the log; eight sick GPUs need half of them."""
 LONGEST_RETRY = 30.0
 MOST_BUGS = 64
 """Faults of one node that are remembered as logged: a report can name ever new GPUs."""
@@ -39,7 +39,7 @@ EVICT_AGAIN = 2.0
 
 def retry_after(failures: int) -> float:
     """Return the seconds to wait after so many failures in a row before this one."""
-    # Bounded before it is raised: after hours 2 ** n is no float any more.
+    # The exponent is bounded: after hours of failures 2 ** n would not fit into a float.
     return min(FIRST_RETRY * 2 ** min(failures, 16), LONGEST_RETRY)
 
 
@@ -69,10 +69,10 @@ class Loop:
         self._scheduler = BackgroundScheduler(timezone="UTC")
         self._scheduler.add_listener(self._job_failed, EVENT_JOB_ERROR | EVENT_JOB_MISSED)
         self.last_pass = monotonic()
-        """When the worker last took up or waited for work; its age is the loop's health."""
+        """When the worker last began to wait for a node; /healthz fails when that is long ago."""
 
     def every(self, seconds: float, job: Callable[[], object], name: str) -> None:
-        """Run `job` now and then every `seconds`; an overlong run skips, it never queues up."""
+        """Run `job` now and then every `seconds`; while a run lasts, further ones are skipped."""
         self._scheduler.add_job(
             job,
             "interval",
@@ -166,7 +166,7 @@ class Loop:
         self._queue.add(node, max(retry_after(failures), min(at_least, LONGEST_RETRY)))
 
     def forget(self, nodes: Collection[str]) -> None:
-        """Forget what was logged about nodes other than these."""
+        """Forget what is remembered of nodes other than these."""
         for memory in (self._failures, self._logged, self._bugs):
             for node in [name for name in list(memory) if name not in nodes]:
                 memory.pop(node, None)

@@ -32,7 +32,7 @@ _openmetrics = cast(
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of the process right now; read when a page is read."""
+    """The state of the process at one moment, gathered for each scrape."""
 
     leading: bool
     queued: int
@@ -56,7 +56,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterFamilies:
-    """A collector (of prometheus_client) that hands out the rows which it was last given."""
+    """A collector (of prometheus_client) that returns the rows which it was given last."""
 
     def __init__(self) -> None:
         self._rows: Rows | None = None
@@ -131,7 +131,7 @@ class Metrics:
                 self._counters[event.family].labels(*event.labels).inc(event.amount)
 
     def answered(self, verb: str, status: int | None) -> None:
-        """Count one answer of the API server, None for none; from any thread."""
+        """Count one answer of the API server, None for no answer. Any thread may call it."""
         code = "none" if status is None else str(status)
         self._counters["api_requests"].labels(verb, code).inc()
 
@@ -201,6 +201,7 @@ class Metrics:
         untrusted = {(kind,): float(value) for kind, value in now.untrusted.items()}
         self._show("collection_untrusted", untrusted)
         self._show("watch_age_seconds", {(name,): age for name, age in now.watch_ages.items()})
+        # The writer counts from the start of the process: add what is new since the last page.
         refused = now.statuses_refused
         self._counters["incident_statuses_refused"].inc(refused - self._counted_refused)
         self._counted_refused = refused
@@ -224,7 +225,7 @@ class Metrics:
         rows: Rows,
         openmetrics: bool,
     ) -> bytes:
-        """Return the page of this moment; of two requests at once none sees the other's half."""
+        """Return the page of this moment; two requests at once never see each other's half."""
         with self._guard:
             self.counted(incidents, rules)
             self.read(reading)

@@ -3,10 +3,10 @@
 Strategic merge patch on nodes/status, where conditions merge by type. The same patch sets
 `nodes.MARK`, the annotation with the types that we have set. So a restarted remediator finds every
 condition that it must remove, also when the incident behind it was pruned long ago. The Node's UID
-goes along: a Node that was registered again under the same name refuses the patch. The first write
-of a type, and each that calls for a repair, rests on a reading of that moment: its resourceVersion
-goes along. So an `AcceleratedHardwareReady` that another agent has set to False stays, and a call
-that was not answered and takes effect late does not undo what was written since.
+is in the patch, so the API server refuses it for a Node that was registered again under that name.
+The Node is read anew before the first write of a type and before each call for a repair, and its
+resourceVersion is in the patch. So an `AcceleratedHardwareReady` that another agent has set to
+False stays, and a patch that takes effect late does not undo what was written since.
 
 The right to patch nodes/status is a role of its own (`deploy/manifests/node-conditions.yaml`),
 because with it a client may write any condition.
@@ -48,7 +48,7 @@ ROLE = "deploy/manifests/node-conditions.yaml"
 class _Condition(msgspec.Struct, frozen=True, rename="camel"):
     type: str
     status: str = "Unknown"
-    """The API server takes any word."""
+    """The API server accepts any text."""
     reason: str = ""
     message: str = ""
     last_transition_time: datetime | None = None
@@ -105,11 +105,11 @@ class NodeConditions:
         self._known: dict[str, _Known] = {}
         self._refused_at: float | None = None
         self.forbidden = 0
-        """How often the API server refused for want of the role."""
+        """How often the API server refused a request because the role is missing."""
 
     @property
     def refused(self) -> bool:
-        """Whether the role was found to be missing of late: then nothing is read or written."""
+        """Whether the role was missing a moment ago: then no request is sent."""
         return self._refused_at is not None and self._elapsed() - self._refused_at < REFUSED_FOR
 
     def read(self, node: str) -> Stored | None:
@@ -132,8 +132,7 @@ class NodeConditions:
     def write(self, node: str, conditions: Sequence[NodeCondition]) -> None:
         """Set conditions by one patch. Raises ApiError, Conflict when the Node is another one.
 
-        A Node that is gone needs none; without the role nothing is written, and that is logged
-        once.
+        Does nothing for a Node that is gone, or without the role, which is logged once.
         """
         types = {condition.type for condition in conditions}
         if foreign := sorted(types.difference(CONDITION_TYPES)):
@@ -194,6 +193,7 @@ class NodeConditions:
         except NotFound:
             self._forget(node)
         except ApiError as error:
+            # The patch may have been stored all the same: the Node is read before the next one.
             self._forget(node)
             # A status patch answers 422, where other patches answer 409 (tried on 1.37.1).
             if error.status == INVALID and "metadata.uid" in error.message:
@@ -206,8 +206,8 @@ class NodeConditions:
     def _refused(self, error: ApiError) -> None:
         if not self.forbidden:
             _log.error(
-                "node conditions are switched on and the role for them is missing: apply %s, or "
-                "switch them off; everything else goes on (%s)",
+                "node conditions are enabled but the role for them is missing: apply %s, or "
+                "disable them; everything else goes on (%s)",
                 ROLE,
                 error,
             )
@@ -257,7 +257,7 @@ class NodeConditions:
 
 
 def _owned_by_another(condition: NodeCondition, known: _Known) -> bool:
-    """Whether another agent reports trouble by its own condition: that one stays."""
+    """Whether another agent reports a problem by this condition: then it stays."""
     return any(
         other.type == condition.type and other.status == PROBLEM[other.type]
         for other in known.stored.others

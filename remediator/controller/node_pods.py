@@ -1,7 +1,7 @@
 """The pods of one node, listed when an incident needs them; there is no watch of pods.
 
-A list comes from the API server's cache, but for nodes that are to be handed over for repair: that
-no pod holds a GPU there must be true of the newest state.
+A list comes from the API server's cache. Only for a node that is to be handed over for repair it is
+of the newest state, because no pod may hold a GPU there.
 """
 
 import logging
@@ -16,13 +16,13 @@ from remediator.model.pod import PodFacts, RawPod, facts_of
 _log = logging.getLogger(__name__)
 PODS = "/api/v1/pods"
 REMEMBERED = 5.0
-"""Seconds for which an answer, a failure too, is good enough: a node in a storm is listed once."""
+"""Seconds for which an answer, or a failure, is used again: a node in a storm is listed once."""
 REMEMBERED_WITHOUT = 1.0
 """The same where an answer lacks a pod that is awaited: it may have come a moment later."""
 PAGE = 500
 CACHED: Mapping[str, str] = {"resourceVersion": "0"}
-"""From the API server's cache, as an informer reads: a list that has to be the newest waits there
-for up to 100 ms, and the worker with it. Emptiness is seen twice for the same reason."""
+"""From the API server's cache, as an informer reads. For the newest state it waits up to 100 ms,
+and the worker with it. Because that cache may lag, a device must be seen empty twice."""
 LIVE: Mapping[str, str] = {}
 """A list without a version is of the newest state."""
 
@@ -46,9 +46,9 @@ class NodePods:
         self._client = client
         self._clock = clock
         self._known: dict[tuple[str, bool], tuple[float, tuple[PodFacts, ...] | None]] = {}
-        """By node and whether the newest state was requested: when, and what came."""
+        """By node and whether the newest state was requested: when it was listed, and the pods."""
         self._failing: dict[str, str] = {}
-        """By node whose pods could not be listed, which was logged once: why."""
+        """By node: why its pods could not be listed, which was logged once."""
 
     def of(
         self, node: str, *, live: bool = False, within: float = REMEMBERED

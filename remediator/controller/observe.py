@@ -24,9 +24,7 @@ from remediator.controller.node_pods import NodePods
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.takeover import Takeover
-from remediator.controller.watches import (
-    distrust,
-)
+from remediator.controller.watches import distrust
 from remediator.diagnose.fault import NODE_LEVEL, Fault
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
@@ -122,7 +120,7 @@ class Cluster:
         self._client.close()
 
     def probe(self) -> None:
-        """Find out what is served and what may be written; raises ApiError without an answer."""
+        """Find out what is served and what may be written. Raises ApiError without an answer."""
         self.informers.probe()
         if self.writer.incident_rights.refused:
             self.writer.incident_rights.look()
@@ -142,7 +140,7 @@ class Cluster:
         self.cache.nodes_known = not distrust(self.informers.nodes)
         view = self._seen(node)
         if view.agent.left and self.takeover.unseen():
-            # What the leader before wrote may not be known yet: at another turn.
+            # Not pruned now: what the leader before wrote of this node may not be known yet.
             agent = msgspec.structs.replace(view.agent, left=None)
             view = msgspec.structs.replace(view, agent=agent)
         incident = any(known.open for known in view.stored.incidents)
@@ -206,9 +204,9 @@ class Cluster:
         return {**found, "incidents": incidents}
 
     def confirm(self, view: NodeView, begins: Disruption) -> str:
-        """Return what the API server has otherwise than a view on which steps rest.
+        """Return what differs on the API server from a view that steps rest on; "" if nothing does.
 
-        An eviction that is not requested yet, after a refusal, costs no look.
+        A pod whose eviction still waits for its backoff is not checked.
         """
         evictions = self.writer.evictions
         due = frozenset(pod for pod in begins.continued if evictions.due(pod))
@@ -247,9 +245,9 @@ class Cluster:
         self.writer.apply(step)
 
     def post(self, event: events.Event, now: datetime) -> None:
-        """Post an Event once; it is a courtesy, its text is in the incident and the log too.
+        """Post an Event once. Its text is in the incident and the log, too.
 
-        Without the role for conditions none was written, and so there is none to report.
+        Without the role for node conditions none was written, so none is reported.
         """
         if event.reason in events.CONDITION_REASONS and self.writer.conditions.refused:
             return

@@ -1,10 +1,10 @@
 """Which policy is in force, as the leader's Lease records it for the next leader.
 
-A new leader reads there when the policy changed, which it may not have seen itself. And it sees
-whether its own file is another one: the volumes of a ConfigMap are apart by a minute or two between
-nodes, so an older and milder file would remove taints that the next look at the file makes again,
-and one without the emergency stop would evict. Until the two agree, or for `DISAGREEING` seconds at
-most, the policy removes nothing and begins no disruption, and the other's stop stays in force.
+A new leader reads there when the policy changed, which it may not have seen itself. It also sees
+whether its own file differs. Kubelets update the volume of a ConfigMap a minute or two apart, so
+its file may be an older one. A milder one would remove taints that the next look at the file makes
+again, and one without the emergency stop would evict. Until the two agree, or for `DISAGREEING`
+seconds at most, the policy removes nothing, begins no disruption, and obeys the stop of either.
 """
 
 import logging
@@ -41,7 +41,7 @@ class PolicyRecord(msgspec.Struct, frozen=True):
     """Of what the policy permits (`fingerprint.of_permissions`); "" where none is recorded."""
     modes: str = ""
     changed_at: datetime | None = None
-    """By the clock of the leader of then; None: not while a leader recorded it."""
+    """By the clock of the leader at that time; None: not since a leader records it."""
     brakes: str = ""
     """Of stop, windows and budgets (`fingerprint.of_brakes`); "" where none is recorded."""
     stopped: str = ""
@@ -51,7 +51,7 @@ def recorded(annotations: Mapping[str, str]) -> PolicyRecord:
     """Read the annotations of a Lease; a date that cannot be read is none."""
     try:
         changed_at = msgspec.convert(annotations.get(CHANGED), datetime, strict=False)
-    # Of a number of seconds beyond all dates, msgspec lets the plain errors out.
+    # For a number of seconds beyond all dates, msgspec raises the plain errors.
     except (msgspec.ValidationError, ValueError, OverflowError):
         changed_at = None
     if changed_at is not None and changed_at.tzinfo is None:
@@ -96,16 +96,16 @@ class PolicyOnLease:
         self._own = PolicyRecord()
         self._policy: Policy | None = None
         self._past: tuple[tuple[datetime, Policy], ...] = ()
-        """Policies that this replica obeyed, each with until when, as far back as counts."""
+        """Policies that this replica obeyed and when each ended, as far back as `after_change`."""
         self._known_from = now()
-        """Since when it knows of every change."""
+        """Since when this replica knows of every change."""
         self._before: Policies = None
         """As `on_change` gets it."""
         self._other: PolicyRecord | None = None
-        """What the Lease recorded when this replica gained the lead, while that is not ours."""
+        """What the Lease recorded when this replica gained the lead, while it differs from ours."""
         self._gained_at = 0.0
         self._written = PolicyRecord()
-        """Of ours, what the Lease had last."""
+        """What the Lease last recorded of our policy."""
 
     def loaded(self, policy: Policy) -> None:
         """Take in the policy that this replica is about to obey."""
@@ -118,8 +118,8 @@ class PolicyOnLease:
                 # Once each: a file may go back and forth.
                 others = (past for past in self._past if past[1] != last)
                 self._past = (*others, (now, last))
-            # Of several changes within that time each may explain what comes after it: also one
-            # that made the policy milder and was taken back.
+            # Each of several changes within that time may explain what comes after it, even one
+            # that made the policy milder and was undone.
             since = now - policy.limits.correlation.after_change
             ends = [end for end, _ in self._past if end <= since]
             self._known_from = max((self._known_from, *ends))
@@ -149,7 +149,7 @@ class PolicyOnLease:
             self._gained_at = self._steady()
             if self._other is not None:
                 _log.warning(
-                    "policy differs from that of the leader before, nothing is taken down for it "
+                    "policy differs from the previous leader's, no rule is removed because of it "
                     "and no disruption begins until they agree: own=%s/%s lease=%s/%s "
                     "longest_seconds=%.0f",
                     self._own.hash,
@@ -163,8 +163,8 @@ class PolicyOnLease:
             known = self._own.changed_at
             if (same and record.changed_at is None) or (known is not None and known > changed_at):
                 return
-            # Replicas see one change of the file up to two minutes apart. Of another one that the
-            # Lease dates, it is not known what was permitted until then.
+            # Replicas see one change of the file up to two minutes apart. For another change that
+            # the Lease dates, it is unknown what was permitted until then.
             seen = same and known is not None and changed_at - known <= _APART
             self._before = before = self._before if seen else None
             self._known_from = self._known_from if seen else changed_at
@@ -180,7 +180,7 @@ class PolicyOnLease:
             return annotations(other or self._own)
 
     def disagrees(self, policy: Policy) -> str:
-        """Why the policy in force removes nothing now and begins no disruption, "" when it may.
+        """Return why the policy removes nothing now and begins no disruption, "" when it may.
 
         Once the two have agreed, this replica itself has seen every later change.
         """
@@ -200,7 +200,7 @@ class PolicyOnLease:
         return f"the policy here is not the one of the leader before ({what}), 5 minutes at most"
 
     def in_force(self, policy: Policy) -> Policy:
-        """Return the policy as it counts now: while two disagree, either's emergency stop does."""
+        """Return the policy that counts now; while two disagree, either's emergency stop does."""
         why = self.disagrees(policy)
         with self._guard:
             other = self._waited_for()
@@ -211,7 +211,7 @@ class PolicyOnLease:
         )
 
     def _waited_for(self) -> PolicyRecord | None:
-        """Return what the leader before obeyed, None when it is not waited for any more."""
+        """Return the previous leader's policy, None once both agree or the time is over."""
         if self._other is not None and self._steady() - self._gained_at >= DISAGREEING:
             self._other = None
         return self._other

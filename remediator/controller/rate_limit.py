@@ -1,10 +1,10 @@
-"""How fast we write: never faster than agreed, and not at all while a server has us wait.
+"""Limits the rate of our writes, and stops them all while the API server requests a pause.
 
-New taints and deletions go at once, because nothing gets safer by their waiting; they are charged
-all the same, so that everything else makes room. While nodes wait that just failed, writes that
-only report taints make way for them. Events have a share of their own while everything else uses up
-the rate, and no more: they are a courtesy, and evictions come first. Nothing sleeps here: a write
-that may not go yet gets the time of its next try, and the taints of other nodes go on meanwhile.
+New taints and deletions go at once, because waiting makes nothing safer. They are charged all the
+same, so everything else makes room. While nodes that just failed wait, writes that only report
+taints make way for them. While everything else uses up the rate, Events get a small share of it:
+evictions come first. Nothing sleeps here: a write that must wait gets the time of its next try, and
+the taints of other nodes go on meanwhile.
 """
 
 import threading
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from time import monotonic
 
 LONGEST_PAUSE = 60.0
-"""Seconds that a server may stop us for with one answer."""
+"""Seconds for which one answer of the API server may stop us."""
 AFTER_THE_HURRY = 1.0
 """Seconds after which a write that made way tries again."""
 LONGEST_HURRY = 10.0
-"""Seconds without a break for which it makes way: a storm without end is reported, too."""
+"""Seconds without a break for which writes make way: a storm without end is reported, too."""
 NEWS = 4
-"""While there is other work, one write of so many is news."""
+"""While there is other work, one write in so many is an Event."""
 
 
 class PacedError(Exception):
@@ -66,19 +66,19 @@ class Pace:
             return self._turn(now + (1 - self._tokens) / self._rate)
 
     def ask_for_event(self) -> float:
-        """Return 0 and charge a write of news that may go now, else the seconds to wait with it."""
+        """Return 0 and charge an Event that may go now, else the seconds to wait with it."""
         with self._guard:
             now = self._refill()
             turn = max(self._urgent_at + NEWS / self._rate, self._paused_until)
             idle = self._tokens >= 1 + self._burst / 2 and now >= self._paused_until
-            # Its share may leave a debt: others take each token the moment that it comes.
+            # Less than a whole token is enough: others take each one as soon as it comes.
             if idle or (now >= turn and self._tokens > 0):
                 self._tokens, self._urgent_at = self._tokens - 1, now
                 return 0.0
             return max(turn - now, 1 / self._rate)
 
     def pause(self, seconds: float) -> None:
-        """Let nothing go for so long, as the server requested."""
+        """Send nothing for so long, as the API server requested."""
         with self._guard:
             until = self._clock() + min(seconds, LONGEST_PAUSE)
             self._paused_until = max(self._paused_until, until)
@@ -99,6 +99,6 @@ class Pace:
         return now - self._hurried_since < LONGEST_HURRY
 
     def _turn(self, soonest: float) -> float:
-        """Hand out turns one after the other, so that not all that wait try again at once."""
+        """Give out turns one after the other, so that not all waiting writes try again at once."""
         self._slot = max(self._slot + 1 / self._rate, soonest)
         return self._slot - self._clock()

@@ -1,9 +1,9 @@
-"""What incidents should contain where the API server refuses a part of it.
+"""The whole status of incidents of which the API server refuses a part.
 
 An older CRD may lack a value or a field, and then less is stored. Decisions go on from the whole
-status, which is remembered here: read back without its phase or its rules an incident would need
-another write at each decision, and lose since when its devices are tainted. The whole is written
-again when it changes, and tried again after a while: the CRD may have been replaced.
+status, which is remembered here. Without its phase or rules, an incident would be written again at
+each decision, and since when its devices are tainted would be lost. The whole status is written
+when it changes, and tried again after a while, because the CRD may have been replaced.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Unstored:
         """By incident."""
 
     def note(self, stored: Incident, whole: IncidentStatus) -> None:
-        """Remember the whole content of an incident of which a part is stored."""
+        """Remember the whole status of an incident of which a part is stored."""
         before = self._parts.get(stored.name)
         again = before is not None and before.whole == whole
         wait = before.wait if before and again else FIRST_TRY / 2
@@ -43,7 +43,7 @@ class Unstored:
         self.put_off(stored.name)
 
     def put_off(self, name: str) -> None:
-        """Let an incident wait for twice as long until it is tried again."""
+        """Double the time until the status of an incident is tried again."""
         if part := self._parts.get(name):
             wait = min(part.wait * 2, LAST_TRY)
             self._parts[name] = msgspec.structs.replace(part, wait=wait, due=self._clock() + wait)

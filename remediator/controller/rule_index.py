@@ -44,9 +44,9 @@ class RuleIndex:
     ) -> frozenset[str]:
         """Take in any rule; return the nodes that it concerns.
 
-        An event may be older than the answer to a write of ours, and is left out then. A list is
-        taken as it is: after a restore of etcd versions fall. `gone` is the UID of what was
-        deleted: a rule of that name that was made again since is another one.
+        An event that is older than the answer to a write of ours is ignored. A list always counts:
+        after a restore of etcd, versions fall. `gone` is the UID of the rule that was deleted: a
+        rule that was made since under its name stays.
         """
         selector = new.spec.device_selector if new else None
         there: SliceDevice | None = None
@@ -75,7 +75,7 @@ class RuleIndex:
         return frozenset(rule.node for rule in (old, mine) if rule is not None)
 
     def published(self) -> frozenset[str]:
-        """Look again at rules that could not be read, because slices changed; as `put` returns."""
+        """Read rules that name no hardware again, because slices changed; return as `put` does."""
         found: frozenset[str] = frozenset()
         for name, raw in list(self._nameless.items()):
             found |= self.put(name, raw)
@@ -103,7 +103,7 @@ class RuleIndex:
         return self._standing
 
     def _settle(self, device: Device) -> None:
-        """Find the rule that counts on a device anew."""
+        """Find again which rule counts on a device."""
         near = self.on_pools([pool_key(device.driver, device.pool)])
         kept, _ = split_duplicates(rule for rule in near if rule.device == device)
         known = device in self._first

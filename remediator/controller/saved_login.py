@@ -1,4 +1,4 @@
-"""A renewed OIDC login into its kubeconfig, which other programs may change at the same time."""
+"""Saves a renewed OIDC login in its kubeconfig, which other programs may change meanwhile."""
 
 import os
 import stat

@@ -25,13 +25,13 @@ class SliceIndex:
         return self._inventory.get(node, ())
 
     def device(self, device: Device) -> SliceDevice | None:
-        """Return what stands under a name in the pool of its one publisher, or of its namesake."""
+        """Return the device of a name, by its pool's only publisher or the node of that name."""
         publishers = {*self._pools.get((device.driver, device.pool), {}).values()}
         mine = self.on_node(publishers.pop() if len(publishers) == 1 else device.pool)
         return next((candidate for candidate in mine if candidate.device == device), None)
 
     def contested(self, node: str) -> frozenset[PoolKey]:
-        """Return the pools of a node into which not this node alone publishes."""
+        """Return the pools of a node into which other nodes publish, too."""
         pools = {(part.device.driver, part.device.pool) for part in self.on_node(node)}
         return frozenset(pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node})
 
@@ -40,7 +40,7 @@ class SliceIndex:
         return next(iter(self._pools.get(pool, {}).values()), "") or pool[1]
 
     def unbound(self, node: str, gpus: set[str]) -> Mapping[str, str]:
-        """Return why GPUs that a node reports and does not publish are published all the same."""
+        """Return by GPU how it is published otherwise: the node reports and does not publish it."""
         if not gpus:
             return {}
         found: dict[str, str] = {}

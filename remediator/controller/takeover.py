@@ -1,7 +1,7 @@
-"""What the leader before this one has written: read once, before the first disruption.
+"""What the previous leader has written: read once, before the first disruption.
 
 A leader's own writes go into its cache, so each decision sees the one before it. What another
-leader wrote comes by the watches, and one that lags unnoticed would hide from the budgets what is
+leader wrote comes by the watches. One that lags unnoticed would hide from the budgets what is
 being evicted already.
 """
 
@@ -32,7 +32,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class Takeover:
-    """Any thread may call `gained`; one asks."""
+    """Any thread may call `gained`; only the worker calls `unseen`."""
 
     def __init__(
         self,
@@ -44,17 +44,17 @@ class Takeover:
         self._reader, self._rules, self._incidents = reader, rules, incidents
         self._clock = clock
         self._gained, self._seen = 1, 0
-        """How often the lead was taken over, and for which of them all was seen."""
+        """How often the lead was gained, and the last of these for which all was seen."""
         self._unseen, self._read_at, self._rest = "", 0.0, _FIRST_REST
-        """What was missing last, when all is read again, and how long that rests then."""
+        """What was missing last, when all is read again, and the seconds until the next time."""
 
     def gained(self) -> None:
-        """Take note that another leader may have written until now."""
+        """Note that another leader may have written until now."""
         self._gained += 1
         self._unseen, self._rest = "", _FIRST_REST
 
     def unseen(self) -> str:
-        """Return what a disruption must wait for: stored, and not reported yet; "" when all is.
+        """Return what is stored and not reported yet, for which a disruption must wait; or "".
 
         Many nodes may ask while one object is missing: all is read for all of them, and less often
         each time.
@@ -74,7 +74,7 @@ class Takeover:
         return why
 
     def _look(self) -> tuple[str, float]:
-        """Return what is missing, and for how many seconds the server wants to be left alone."""
+        """Return what is missing, and the seconds after which the server may be read again."""
         try:
             return self._late(), 0.0
         except ApiError as error:
@@ -105,7 +105,7 @@ class Takeover:
         return ""
 
     def _stored(self, path: str, params: dict[str, str], kind: type[_T]) -> Iterator[_T]:
-        """Yield what is stored now; one object that cannot be read keeps back its own node only."""
+        """Yield what is stored now; an object that cannot be read defers its own node only."""
         for raw in msgspec.json.decode(self._reader.get(path, params), type=_List).items:
             try:
                 yield msgspec.json.decode(raw, type=kind)

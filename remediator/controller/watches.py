@@ -14,7 +14,7 @@ from remediator.plan.view import NodeView
 
 WATCH_SILENT = 150.0
 """Seconds without an event, a bookmark or a list. A watch that is silent for 90 s is listed anew,
-so one that is older was not answered."""
+so after 150 s the API server has not answered."""
 WATCH_DEAD = 90.0
 """Seconds of silence after which a watch is opened again."""
 
@@ -22,7 +22,7 @@ WATCH_DEAD = 90.0
 def distrust(watch: Reflector[Any]) -> str:
     """Return why the copy of a collection cannot be trusted now, "" when it can.
 
-    Words without figures: an incident that repeats them is written once.
+    The text has no changing number: the incident repeats it, and would be written each time.
     """
     if not watch.synced:
         return f"{watch.resource} have not been listed yet"

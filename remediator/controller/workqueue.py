@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import monotonic
 
 EVERY = 4
-"""Each so many takes the oldest goes, whichever lane it is in."""
+"""One take in so many is the oldest node, whichever lane it is in."""
 
 
 class Queue:
@@ -31,7 +31,7 @@ class Queue:
         self._changed = threading.Condition()
 
     def add(self, node: str, delay: float = 0.0, *, urgent: bool = False) -> None:
-        """Let a node be decided on after `delay` seconds, or sooner where that was requested."""
+        """Add a node that is due after `delay` seconds, or sooner if it was added so before."""
         with self._changed:
             if delay <= 0:
                 self._put(node, urgent=urgent)
@@ -83,6 +83,7 @@ class Queue:
     def _ripen(self, now: float) -> None:
         while self._dates and self._dates[0][0] <= now:
             date, node = heapq.heappop(self._dates)
+            # Otherwise it was taken, or added with an earlier date, since this entry was made.
             if self._later.get(node, (None, False))[0] == date:
                 self._put(node, urgent=False)
 

@@ -1,8 +1,8 @@
-"""Writes of several nodes under way side by side, each node's in the order of its decisions.
+"""Writes of several nodes at the same time, each node's in the order of its decisions.
 
-In a storm the one worker would wait for an answer most of the time. A decision about a node waits
-for that node's own writes first, so it never sees half of the one before it; an error is raised
-there and then, as if the write had been made at once.
+In a storm the one worker would wait for answers most of the time. A decision about a node first
+waits for that node's own writes, so it never sees half of the decision before. An error of such a
+write is raised there, as if it were written at once.
 """
 
 from collections import Counter
@@ -26,9 +26,9 @@ class Senders:
         """By node: the first error that is not raised yet."""
 
     def send(self, node: str, write: Callable[[], object]) -> bool:
-        """Have a write of a node made; False when no sender is free, and nothing was done.
+        """Start a write of a node; return False if no sender is free, and do nothing then.
 
-        Nothing waits here for its turn: a replica that may write now may have lost the lead later.
+        Nothing is queued here: a replica that may write now may lose the lead meanwhile.
         """
         with self._changed:
             if self._under_way.total() >= self._most:

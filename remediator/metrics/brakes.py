@@ -1,4 +1,4 @@
-"""What defers taints or disruptions everywhere now, as samples. Pure."""
+"""Emergency stop, open maintenance windows and correlation as samples. Pure."""
 
 from datetime import datetime
 

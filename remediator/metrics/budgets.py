@@ -1,4 +1,4 @@
-"""How full the limits of the policy are, as samples. Pure."""
+"""Use and size of each limit of the policy as samples. Pure."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from remediator.plan.spending import Used
 
 
 def budget_rows(limits: Iterable[Used]) -> Rows:
-    """Return what counts for each limit, and what it may reach, in GPUs."""
+    """Return for each limit the GPUs that count for it, and its size in GPUs."""
     known = [(labels(limit.budget, limit.ground), limit) for limit in limits]
     return {
         "budget_used_gpus": {row: float(limit.used) for row, limit in known},

@@ -1,8 +1,8 @@
-"""Claims by state, counted as they change, and those that are waited for. Pure but for its memory.
+"""Claims by state, counted as they change, and the pending ones. Pure but for its memory.
 
-A standalone claim that no pod has requested is no problem: only a claim that a pod or pod group
-owns is waited for. Whether a pod refers to a claim that was made by hand is not known here, because
-pods are not watched.
+A standalone claim without a pod is no problem: only a claim that a pod or pod group owns is
+pending. Whether a pod refers to a claim that was made by hand is unknown here, because pods are not
+watched.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ _KINDS: Mapping[str, Kind] = {
     "mig.nvidia.com": "mig",
     "vfio.gpu.nvidia.com": "vfio",
 }
-"""What NVIDIA's own DeviceClasses select. Other classes are CEL, which is not read here."""
+"""What NVIDIA's own DeviceClasses select. Others select by CEL, which is not evaluated here."""
 
 ClaimStates = tuple[Mapping[State, int], tuple[Claim, ...]]
 Sort = tuple[str, str]
@@ -39,7 +39,7 @@ class Room(msgspec.Struct, frozen=True):
 
     free: int = 0
     without_taints: int = 0
-    """Likewise if nothing of ours were tainted: the idle ones under a taint are counted too."""
+    """The same if there were no taints of ours: the idle devices under one count, too."""
 
 
 def state(claim: Claim) -> State:
@@ -78,7 +78,7 @@ def claim_rows(
     rooms: Mapping[Sort, Room],
     most: int = PENDING,
 ) -> Rows:
-    """Return the samples of all claims; the `most` that wait for longest one by one."""
+    """Return the samples of all claims, and of each of the `most` that are pending for longest."""
     dated = [
         (since, claim.metadata.namespace, claim.metadata.name, claim)
         for claim in pending
@@ -114,7 +114,7 @@ def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
 
 
 def _choices_of(request: Request) -> list[tuple[Sort, int]]:
-    """Return what a request would take, any one of them; [] where that is unknown."""
+    """Return the alternatives that a request accepts; [] where they are unknown."""
     choices = (request.exactly,) if request.exactly else request.first_available
     found = [
         ((GPU_DRIVER, kind), choice.count)
@@ -125,7 +125,7 @@ def _choices_of(request: Request) -> list[tuple[Sort, int]]:
 
 
 def _together(requests: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int]]]:
-    """Add up the requests that leave no choice: one node has to have all of them."""
+    """Add up the requests without alternatives: one node must have the devices of all."""
     fixed = Counter[Sort]()
     for choices in requests:
         if len(choices) == 1:

@@ -1,9 +1,9 @@
 """Published devices, counted: the definition that metrics, boards and `status` share. Pure.
 
-`state` is what a device is: a claim holds it, or it is free. Admin access holds nothing. `taint`
-says who keeps new pods from it, and both may be true of one device. Only NoSchedule and NoExecute
-keep pods away; `None`, and an effect that is not known, do not. A device counts as published: with
-its twin for passthrough (`vfio`) and with each MIG slice that may be made of it.
+`state` says whether a claim holds a device, or it is free. Admin access holds nothing. `taint` says
+who keeps new pods from it; an allocated device may be tainted, too. Only NoSchedule and NoExecute
+keep pods away; `None` and an unknown effect do not. Every published device counts: a GPU, its twin
+for passthrough (`vfio`), and each MIG slice that may be made of it.
 """
 
 from collections import Counter
@@ -21,17 +21,17 @@ from remediator.model.taint_rule import ForeignRule, Rule
 State = Literal["allocated", "free", "unknown"]
 STATES: tuple[State, ...] = get_args(State)
 TaintedBy = Literal["draguard", "driver", "other", "none", "unknown"]
-"""By precedence: the first that is true. Draguard's has an incident, and goes when the GPU has
-recovered; the driver's stands in its ResourceSlice, so no rule's end removes it; the rest are rules
-of others, `draguard cordon` among them, because a user made it and Draguard does not remove it."""
+"""By precedence: the first that is true. Draguard's taint has an incident, and goes when the GPU
+has recovered. The driver's is in its ResourceSlice, so no deletion of a rule removes it. The rest
+are rules of others. `draguard cordon` is one, because a user made it and Draguard never removes it."""
 TAINTED_BY: tuple[TaintedBy, ...] = get_args(TaintedBy)
 _KEEP_AWAY = frozenset({"NoSchedule", "NoExecute"})
 SORTS = 512
-"""Different devices (driver, type, product, profile) that are exported; beyond that, the rarest are
-counted together: a driver may write what it likes into its slices."""
+"""Models (driver, type, product, profile) that are exported; the rarest beyond these are counted
+together, because a driver may write anything into its slices."""
 REST = "other"
 FOREIGN = "foreign"
-"""Stands for the type of a foreign device; whatever its driver is, it is no GPU here."""
+"""The type of every foreign device, which is no GPU here whatever its driver is."""
 
 Model = tuple[str, str, str, str]
 """Driver, type, product and profile, as published."""
@@ -40,7 +40,7 @@ Totals = Mapping[Group, int]
 
 
 class PoolCount(msgspec.Struct, frozen=True):
-    """One pool's devices, in tuples: ten thousand of these are kept."""
+    """The devices of one pool, counted. In tuples, as ten thousand of these are kept."""
 
     groups: tuple[tuple[Group, int], ...] = ()
     idle: tuple[tuple[Sort, int, int], ...] = ()
@@ -83,10 +83,10 @@ def pool_count(
 
 
 def admit_unknown(totals: Totals, unread: Collection[str]) -> Totals:
-    """Return what is known where some `claims` or `rules` could not be read.
+    """Return the totals with `unknown` for what rests on `claims` or `rules` that were not read.
 
-    One claim shows that a device is allocated; that it is free, only all of them show. One rule of
-    ours shows our taint, which comes first: whose another taint is, only all of the rules show.
+    One claim shows that a device is allocated; only all of them show that it is free. One rule of
+    ours shows our taint, which has precedence; only all rules show whose another taint is.
     """
     found = Counter[Group]()
     for (model, state, by), count in totals.items():

@@ -1,6 +1,6 @@
 """The table of metrics of the cluster that any replica can export: incidents, claims, devices.
 
-Others join, page and draw by these names. `incident` is the name of a DeviceIncident, `UUID` the
+Alerts and dashboards use these names. `incident` is the name of a DeviceIncident, `UUID` the
 GPU's, as the node exporters spell it.
 """
 
@@ -11,11 +11,11 @@ PREFIX = "draguard"
 INCIDENTS = 1000
 """Open incidents that are exported one by one."""
 CONSUMERS = 64
-"""Rows for one incident of the pods that it affects."""
+"""Affected pods that are exported for one incident."""
 ALL_CONSUMERS = 8000
-"""Such rows of all incidents together, shared out evenly."""
+"""Affected pods that are exported for all incidents together, shared out evenly."""
 PENDING = 200
-"""Claims that are waited for and exported one by one."""
+"""Pending claims that are exported one by one."""
 _INCIDENT = ("incident", "node", "UUID")
 
 

@@ -1,4 +1,4 @@
-"""One metric family as a row of a table: what the page shows, what documents and rules may name."""
+"""One metric family as a row of a table: for the metrics page, the documents and alerting rules."""
 
 from typing import Literal
 
@@ -14,17 +14,17 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
     prefix: str
     known: tuple[tuple[str, ...], ...] = ()
-    """Of each label all values, where they are known: every series is there from the start, at 0,
-    so that `increase()` sees the first event."""
+    """All values of each label, where they are known: every series exists from the start, at 0, so
+    that `increase()` sees the first event."""
     buckets: tuple[float, ...] = ()
-    """Upper bounds of a histogram's, in its unit; () for the library's own."""
+    """Upper bounds of a histogram, in its unit; () for the library's own."""
 
     @property
     def base_name(self) -> str:
-        """As a client library is given it, which adds `_total` to a counter itself."""
+        """Return the name for a client library, which adds `_total` to a counter itself."""
         return f"{self.prefix}_{self.name}"
 
     @property
     def full_name(self) -> str:
-        """As PromQL selects it; a histogram's series add `_bucket`, `_sum`, `_count`."""
+        """Return the name for PromQL; a histogram's series add `_bucket`, `_sum`, `_count`."""
         return f"{self.base_name}{'_total' if self.kind == 'counter' else ''}"

@@ -1,4 +1,4 @@
-"""Open incidents as samples, each from what is stored of it. Pure."""
+"""Open incidents as samples, each from its stored object. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -20,10 +20,10 @@ _UNKNOWN_CLASS = -len(SEVERITY)
 _BY = {"": "claim", EXTENDED_RESOURCE: "extended", ADMIN: "admin", GANG: "gang"}
 """Label value for each `AffectedPod.via`; "" would be no label to Prometheus."""
 EVICTED = "evicted"
-"""Of an evicted pod: after a page an operator still needs to know whose job it was."""
+"""Label value for an evicted pod: an operator still needs to know whose job it was."""
 
 _BY_HAND = tuple(f": {MAINTENANCE}:{effect}" for effect in ("NoSchedule", "NoExecute"))
-"""How `IncidentStatus.foreign` ends of a taint that keeps work away."""
+"""How an entry of `IncidentStatus.foreign` ends for a cordon that keeps work away."""
 
 _Part = Callable[[Incident], Iterable[Labels]]
 
@@ -75,11 +75,10 @@ def _word(word: str) -> Iterable[Labels]:
 
 
 def _held(incident: Incident) -> Iterable[Labels]:
-    """Return the reasons why an incident makes no progress.
+    """Return the reasons why an incident makes no progress: an operator who is paged needs them.
 
-    An operator who is paged needs to know them. Besides what is deferred they are: a user ignores
-    the incident; a user has cordoned the GPU by hand; the node was taken away, in which case the
-    incident ends after a week.
+    Besides what defers a step these are: a user ignores the incident; a user has cordoned the GPU;
+    the node is gone, and so the incident ends after a week.
     """
     held = {
         condition.reason

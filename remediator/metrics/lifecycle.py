@@ -1,7 +1,7 @@
 """The table of what happens to incidents: counters and histograms, counted by the leader.
 
-Each row is counted once, when the API server has stored what it reports (`transitions`). A sum over
-the replicas is the whole: a new leader does not count again what is stored already.
+Each transition is counted once, when the API server has stored it (`transitions`). The sum over all
+replicas is the total: a new leader does not count again what is stored already.
 """
 
 from typing import Literal, get_args
@@ -23,7 +23,7 @@ BY: tuple[By, ...] = get_args(By)
 Step = Literal["Taint", "Eviction", "Repair"]
 STEPS: tuple[Step, ...] = get_args(Step)
 EVICTION_REFUSED = "EvictionRefused"
-"""A reason beside those of a condition `Deferred`: the Eviction API does not evict a pod now."""
+"""A reason beside those of a condition `Deferred`: the Eviction API refuses an eviction."""
 DEFERRED_BY: tuple[str, ...] = (*get_args(DeferredBy), EVICTION_REFUSED)
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
@@ -63,7 +63,7 @@ def _histogram(name: str, text: str, buckets: tuple[float, ...]) -> Family:
 
 
 _LABELS = {"fault": "class"}
-"""A label that is a word of Python's."""
+"""The label for a keyword argument: `class` is reserved in Python."""
 
 LIFECYCLE_FAMILIES: tuple[Family, ...] = (
     _counter("incidents_opened", "Incidents opened, by the class that they had.", fault=CLASSES),

@@ -1,7 +1,7 @@
 """Nodes whose MIG geometry is not what their label requests, as samples. Pure.
 
-The label names a configuration in a file of NVIDIA's MIG manager, which Draguard does not read. The
-names that the GPU Operator ships for all GPUs alike have their meaning in them.
+The label names a configuration in a file of NVIDIA's MIG manager, which Draguard does not read. Of
+the names that the GPU Operator ships, those for all GPUs alike tell the geometry themselves.
 """
 
 import re
@@ -43,7 +43,7 @@ def mig_rows(nodes: Iterable[MigRequest]) -> Rows:
 def _differing(node: MigRequest) -> int | None:
     """Return the GPUs that differ from the request; None where that cannot be judged.
 
-    A GPU whose MIG mode is not known is none of them: most without MIG report no mode.
+    A GPU whose MIG mode is unknown is not counted: most GPUs without MIG report no mode.
     """
     config = node.facts.mig_config
     gpus = node.report.status.gpus if node.report else ()

@@ -1,4 +1,4 @@
-"""Samples of the table's families, before any library makes a page of them."""
+"""Samples of the families, before a library makes a page of them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,7 +7,7 @@ from remediator.metrics.labels import value
 Labels = tuple[str, ...]
 """Values in the order of the family's labels."""
 Rows = Mapping[str, Mapping[Labels, float]]
-"""By the family's name in `metrics.families`. A family or a row that is not here is not known."""
+"""By the family's name in `metrics.families`. A family or row that is absent is unknown."""
 
 
 def labels(*texts: str) -> Labels:

@@ -1,7 +1,7 @@
 """Published devices by group, counted again pool by pool where something changed.
 
-Counting 80,000 devices takes a while, and the cluster changes in few places at once: a change is
-noted when it arrives, and counted when a page is read. Pure but for its memory; the caller holds a
+Counting 80,000 devices takes a while, and most changes concern a few pools. So a change only marks
+its pool, which is counted again at the next scrape. Pure but for its memory; the caller holds a
 lock.
 """
 
@@ -17,11 +17,11 @@ from remediator.model.taint_rule import RawRule, Selector, is_ours
 
 DeviceCounts = tuple[Totals, tuple[PoolCount, ...]]
 SHAPES = 1024
-"""Different counts that are remembered in order to be shared."""
+"""Different counts that are remembered, so that equal ones share memory."""
 
 
 class Selected(msgspec.Struct, frozen=True):
-    """A DeviceTaintRule, as far as it decides by whom a device is tainted."""
+    """The parts of a DeviceTaintRule that decide who taints a device."""
 
     driver: str
     """"" where the rule has none, which means any; so with `pool` and `device`."""
@@ -45,12 +45,12 @@ class Stock:
 
     def __init__(self) -> None:
         self._publishers: dict[PoolKey, tuple[str, ...]] = {}
-        """A pool is counted of the first node to publish it, while it does."""
+        """The nodes that publish a pool. It is counted once, for the first of them."""
         self._stale: set[PoolKey] = set()
         self._rules: dict[str, Selected] = {}
         self._counts: dict[PoolKey, PoolCount] = {}
         self._shapes: dict[PoolCount, PoolCount] = {}
-        """Counts that are there already: most nodes look like another one, and all are kept."""
+        """One object for equal counts: most nodes look like another one."""
         self._totals: Counter[Group] = Counter()
 
     def published(
@@ -68,14 +68,14 @@ class Stock:
         self._stale |= old | new
 
     def claimed(self, pools: Iterable[PoolKey]) -> None:
-        """Note pools of which a claim changed."""
+        """Mark pools of which a claim changed."""
         self._stale.update(pools)
 
     def ruled(self, name: str, new: Selected | None) -> None:
         """Take in any rule; None when it is gone.
 
-        A rule without a driver or pool may select in any of them. Its status is written again and
-        again while pods are evicted, which is no reason to count everything.
+        A rule without a driver or pool may select in any pool, so all are counted again. Not for a
+        mere change of its status, which is written again and again while pods are evicted.
         """
         before = self._rules.pop(name, None)
         if new is not None:

@@ -1,8 +1,7 @@
 """What has happened to an incident between two stored versions of it, as counts and durations.
 
-All times are those that the incident stores, so that a restart between two of them changes nothing.
-Only what is new in the later version is reported; of a version that was merely read, nothing is.
-Pure.
+All times come from the stored incident, so a restart between two of them changes nothing. Only what
+is new in the later version counts, so a version that was only read adds nothing. Pure.
 """
 
 from collections import Counter
@@ -67,7 +66,7 @@ def changed(before: Incident, after: Incident, spared: Spared = ()) -> Iterator[
     for step, reason in sorted(_deferrals(new) - _deferrals(old)):
         yield Happened("deferrals", (step, reason))
         if step == "Eviction":
-            # Each pod once; a gang's peers would not be evicted.
+            # Each pod counts once. Gang peers would not be evicted, so they do not count.
             affected = {_pod(pod) for pod in new.scope.affected if pod.pod and pod.via != GANG}
             if count := len(affected) + new.scope.affected_left_out:
                 yield Happened("pods_deferred", (reason,), float(count))
@@ -103,9 +102,9 @@ def _durations(
 
 
 def _first_signal(old: IncidentStatus, new: IncidentStatus) -> datetime | None:
-    """Return when the fault was first seen; rules that were found without an incident have no time.
+    """Return when the fault was first seen; None for rules that were found without an incident.
 
-    A node whose clock is ahead dates it later than we wrote the first entry, which then counts.
+    If the node's clock is ahead, that is later than our first entry, whose time is used then.
     """
     signals = [at for at in (old.fault.seen_through, new.fault.seen_through) if at is not None]
     if not signals:
@@ -138,7 +137,7 @@ def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
     known = {_pod(pod) for pod in old.eviction.evicted}
     requested = {rule.device for rule in old.scope.rules if rule.effect == "Evict"}
     fresh = [pod for pod in new.eviction.evicted if _pod(pod) not in known]
-    # The Eviction API evicts the pods of these devices, and those of extended resources.
+    # Pods of these devices and of extended resources are evicted by the Eviction API.
     found: dict[Pod, By] = {
         _pod(pod): "EvictionAPI"
         if pod.via == EXTENDED_RESOURCE or pod.device in requested

@@ -1,4 +1,4 @@
-"""What the `budget` of a policy file may say, into limits."""
+"""The `budget` of a policy file into `Limits`: its keys, and what each may contain."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def _count(number: int) -> int:
 
 def _nodes(count: int) -> int:
     if count == 1:
-        raise refused("1 would let any one node hold all others; write 2 or more, or 0 for never")
+        raise refused("1 would let any node defer all others; write 2 or more, or 0 for never")
     return count
 
 
@@ -74,7 +74,7 @@ _TimeOfARate = Annotated[timedelta, text(_time_of_a_rate, empty=False)]
 
 
 class PartText(Section):
-    """A part with bounds. It is written whole: what it leaves out is no bound."""
+    """A share with bounds. A bound that it leaves out is none, whatever is shipped."""
 
     share: Annotated[float, text(_share)] = key("a percentage such as 25%", default=...)
     least: _Count = key(_WHOLE, written="atLeast", default=1)
@@ -87,18 +87,18 @@ class PartText(Section):
 
 
 WRITTEN_AS: Mapping[type, type] = {Cap: PartText}
-"""Values that a mapping is read into at once."""
+"""By type of a value, the section that may be written for it."""
 
 
 class RateText(Section):
-    """What it leaves out is as shipped."""
+    """A key that it leaves out is as shipped."""
 
     count: _Count = key(_WHOLE, default=0)
     within: _TimeOfARate = key(DURATION, default=timedelta(minutes=10))
 
 
 class NewRateText(Section):
-    """Where no rate is shipped."""
+    """A rate where none is shipped, so `count` is required."""
 
     count: _Count = key(_WHOLE, default=...)
     within: _TimeOfARate = key(DURATION, default=timedelta(minutes=10))
@@ -171,7 +171,7 @@ def _caps(shipped: Caps, stated: EvictCapsText | TaintCapsText | None) -> Caps:
 
 
 def _onto(shipped: S, stated: Section | None) -> S:
-    """Return the shipped values with those that are written."""
+    """Return the shipped values, replaced by those that are written."""
     written: dict[str, Any] = {}
     if stated is not None:
         written = {name: getattr(stated, name) for name in stated.model_fields_set}

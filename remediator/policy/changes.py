@@ -1,4 +1,4 @@
-"""What a policy file says of the classes, everywhere and at some places, into values."""
+"""What a policy file sets for the classes, everywhere and at some places, into values."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -62,7 +62,7 @@ def _evict(stated: EvictText | None) -> Evict | None:
 def named(
     fault_class: FaultClass, defaults: DefaultsText | None, classes: ClassesText | None
 ) -> str:
-    """Return which lines outside overrides say something of a class: `defaults, classes.gpu`."""
+    """Return which keys outside overrides set something for a class: `defaults, classes.gpu`."""
     own: RowText | None = getattr(classes, fault_class) if classes else None
     names = ["defaults"] if defaults not in (None, DefaultsText()) else []
     names += [f"classes.{fault_class}"] if own not in (None, RowText()) else []
@@ -117,7 +117,7 @@ def _or(stated: timedelta | None, shipped: timedelta) -> timedelta:
 
 
 def _nearest(path: Path, fault_class: FaultClass, written: Collection[Path]) -> Path:
-    """Return where the times of a class are written, as near as the file tells."""
+    """Return where the times of a class are written, or the nearest place around that."""
     for near in ((*path, "classes", fault_class), (*path, "defaults")):
         for key in ("settle", "soak"):
             if (*near, key) in written:

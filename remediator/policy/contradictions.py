@@ -1,6 +1,6 @@
-"""What is wrong with a document that no single value shows: keys that exclude or need each other.
+"""Finds keys of a policy file that exclude or need each other.
 
-Reads the document as it is written, so that it finds these also beside values that are refused.
+Reads the document as it is written, so it finds these even if other values are refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _Mapping = Mapping[str, Any]
 
 
 def contradictions(whole: Any) -> Iterator[Problem]:
-    """Give what is wrong with a whole document, whatever else is wrong with it."""
+    """Yield the contradictions in a whole document."""
     yield from _ceilings((), whole)
     for path, override in _entries(whole, "overrides"):
         yield from _ceilings(path, override)
@@ -42,7 +42,7 @@ def contradictions(whole: Any) -> Iterator[Problem]:
 
 
 def _entries(whole: Any, key: str) -> Iterator[tuple[Path, _Mapping]]:
-    """Give the mappings of a list, as far as there are any."""
+    """Yield the mappings of a list with their paths; other entries are refused elsewhere."""
     stated = _at(whole, key)
     for index, entry in enumerate(cast("list[object]", stated) if isinstance(stated, list) else ()):
         if isinstance(entry, dict):

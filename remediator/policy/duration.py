@@ -6,7 +6,7 @@ from datetime import timedelta
 _FORM = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 LONGEST = timedelta(days=90)
-"""A longer time is a slip of the pen."""
+"""A longer time is taken for a mistake."""
 
 
 def duration(text: str, longest: timedelta = LONGEST) -> timedelta:

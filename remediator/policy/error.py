@@ -1,8 +1,8 @@
-"""What a policy is refused with."""
+"""The error of a policy that is refused."""
 
 
 class PolicyError(ValueError):
-    """The policy says something impossible; each problem names where, what, and what to write."""
+    """A policy is not valid; each problem says where, what is wrong, and what to write."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))

@@ -1,7 +1,7 @@
-"""The policy file: read again when it changed, and the last good one kept when it is bad.
+"""The policy file: read again when it changed; while it is bad, the last good policy stays.
 
 An exemption that expires changes the policy in force, as a new file does. `load` reports both as a
-change, so that every node is looked at again.
+change, so that every node is decided again.
 """
 
 import errno
@@ -20,7 +20,7 @@ from remediator.policy.table import Policy
 
 _log = logging.getLogger(__name__)
 UNSETTLED = 10
-"""Looks in a row with a new text each: more than one writing of a file takes, so it is an error."""
+"""Looks in a row with another text each: writing a file takes fewer, so these are an error."""
 
 
 def _ignored(policy: Policy) -> None:
@@ -30,12 +30,12 @@ def _ignored(policy: Policy) -> None:
 class PolicyFile:
     """The policy in force. A file that turns bad changes nothing but `error`.
 
-    A text counts once two looks in a row found it: one that is being written may be cut off where
-    it is still a policy, and a milder one.
+    A text counts once two looks in a row found it. One that is still being written may be a valid
+    policy already, and a milder one.
 
-    `before_change` is called with each changed policy before it is in force, because others may
-    act on it from then on. A file that was never good gives no policy at all (`ready` is False):
-    falling back to the shipped policy would remove every rule that an earlier good file led to.
+    `before_change` is called with each changed policy before it is in force, because others may act
+    on it from then on. A file that was never good gives no policy at all (`ready` is False): the
+    shipped policy would remove every rule that an earlier good file led to.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class PolicyFile:
         self._text: bytes | None = None
         """What was last judged, good or bad."""
         self._good: Policy | None = None
-        """The policy of the file when it was last good, with what has run out since."""
+        """The policy of the file when it was last good, with exemptions that expired since."""
         self.policy: Policy = Policy()
         self.ready = path is None
         self.error = ""
@@ -87,7 +87,7 @@ class PolicyFile:
         again, self._seen = text == self._seen, text
         self._differed = 0 if again else self._differed + 1
         if self._differed >= UNSETTLED:
-            self._text = None  # also a text that was judged before is judged when it stays
+            self._text = None  # when one text stays, it is read, even if it was read before
             raise PolicyError(f"it changes at each look, {UNSETTLED} times in a row or more")
         if not again or text == self._text:
             return

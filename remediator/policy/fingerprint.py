@@ -1,4 +1,4 @@
-"""Names for policies: the same in every replica, and another one for another policy. Pure."""
+"""Hashes of policies, equal in every replica for equal policies. Pure."""
 
 import hashlib
 
@@ -8,22 +8,22 @@ from remediator.policy.limits import Limits
 from remediator.policy.table import Policy
 
 _written = msgspec.json.Encoder(order="deterministic", enc_hook=str)
-"""Sets in one order in every process; a time zone by its name."""
+"""Writes sets in the same order in every process, and a time zone by its name."""
 
 
 def name_of(policy: Policy) -> str:
-    """Return a name that all replicas give this policy, and no other."""
+    """Return the name of this policy: the same in all replicas, and no other policy has it."""
     return hashlib.sha256(_written.encode(policy)).hexdigest()[:12]
 
 
 def of_permissions(policy: Policy) -> str:
-    """Return a name for what a policy permits where: no budget, window, stop or text is in it."""
+    """Return a name for what a policy permits where, without budgets, windows, stop and texts."""
     rest = msgspec.structs.replace(policy, limits=Limits(), maintenance=(), stopped="")
     return name_of(rest.without_texts())
 
 
 def of_brakes(policy: Policy) -> str:
-    """Return a name for the rest: the stop, the windows and the budgets of a policy."""
+    """Return a name for the stop, the windows and the budgets of a policy."""
     return name_of(
         Policy(limits=policy.limits, maintenance=policy.maintenance, stopped=policy.stopped)
     )

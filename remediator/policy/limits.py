@@ -1,10 +1,9 @@
-"""How much may be disrupted at once and restricted in all: caps per ground, rates, correlation.
+"""How many GPUs may be disrupted at once and restricted in all: caps, rates, correlation.
 
-The unit is one physical GPU, whatever number of slices it has. `evict` counts
-flow: GPUs whose pods are being deleted now, and how many began lately. `taint`
-counts stock: GPUs that stand with NoSchedule or more, so capacity that is lost.
-Many sick nodes are still kept from new work while evictions are deferred, and
-boards that wait for their repair stop no eviction. Healing is never limited.
+The unit is one physical GPU, whatever number of slices it has. `evict` counts flow: GPUs whose pods
+are being evicted now, and how many began lately. `taint` counts stock: GPUs with NoSchedule or
+more, so capacity that is lost. While evictions are deferred, many sick nodes are still kept from
+new work. Boards that wait for their repair defer no eviction. Untaints are never limited.
 
 ```yaml
 budget:
@@ -27,10 +26,10 @@ import msgspec
 from remediator.policy.duration import spelled
 
 Ground = Literal["node", "pool", "class", "domain", "product", "cluster"]
-"""What GPUs are counted over. `pool`: a driver's pool (NVIDIA's has one per node); `class`: a
-DeviceClass through which they are claimed, or were while their open incident stood, so its cap
-bounds how much of one class's running work is disrupted at once; `domain`: GPUs that one NVLink
-fabric joins, across nodes; `product`: GPUs of one model under one driver version."""
+"""What GPUs are counted over. `pool`: a driver's pool; NVIDIA's driver has one per node. `class`: a
+DeviceClass through which GPUs are claimed, or were since their open incident began. So its cap
+bounds how much running work of one class is disrupted at once. `domain`: GPUs that one NVLink
+fabric joins across nodes. `product`: GPUs of one model under one driver version."""
 GROUNDS: tuple[Ground, ...] = get_args(Ground)
 
 KEYS: Mapping[Ground, str] = {
@@ -52,19 +51,19 @@ WORDS: Mapping[Ground, str] = {
 
 
 class Cap(msgspec.Struct, frozen=True):
-    """At most so many GPUs of a ground: a number, or a part of those that the ground has."""
+    """At most so many GPUs of a ground: a number, or a share of those that the ground has."""
 
     amount: float
     percent: bool = False
     least: int = 1
-    """GPUs: what a part is at least, so that a small cluster has room, too."""
+    """GPUs: a share is never less, so that a small cluster has room, too."""
     most: int | None = None
-    """GPUs: what a part is at most."""
+    """GPUs: a share is never more; None: no such bound."""
 
     def of(self, total: int) -> int:
-        """Return the cap in GPUs; a part is rounded down, and 0 % is 0.
+        """Return the cap in GPUs; a share is rounded down, and 0 % is 0.
 
-        A total of 0 means that nobody could count: a part of that is its least.
+        A total of 0 means that the GPUs could not be counted: a share of that is its least.
         """
         if not self.percent:
             return int(self.amount)
@@ -79,11 +78,11 @@ class Cap(msgspec.Struct, frozen=True):
 
 
 LONGEST_RATE = timedelta(hours=24)
-"""No rate looks back further, so that decisions need no older incident that is closed."""
+"""No rate looks back further, so decisions need no closed incident that began earlier."""
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """At most so many GPUs newly evicted from, or tainted, within any time of this length."""
+    """At most so many GPUs newly tainted or evicted from, in any period of this length."""
 
     count: int
     within: timedelta
@@ -114,22 +113,23 @@ _FIELDS: Mapping[Ground, str] = {**{ground: ground for ground in KEYS}, "class":
 
 
 class Correlation(msgspec.Struct, frozen=True, kw_only=True):
-    """When many faults look like one cause outside the GPUs, so that no pod is evicted for it."""
+    """When many faults look like one cause outside the GPUs, so that evictions are deferred."""
 
     nodes: int = 3
     """The same cause, new on so many nodes within `within`; 0: never."""
     within: timedelta = timedelta(minutes=10)
-    """Also how long no further node must join for the hold to end."""
+    """Evictions are deferred until no further node has joined for as long."""
     after_change: timedelta = timedelta(minutes=30)
     """After the node's driver or agent changed, or the policy did; 0s: never."""
     taint: Cap | None = None
-    """Of one product and driver version: what may stand tainted before a wave of one cause defers
-    NoSchedule, too. None: it never does. A real wave (power, cooling, a switch) has sick GPUs, and
-    what is not tainted gets the next job; NoSchedule ends no pod, and `taint` bounds it."""
+    """Tainted GPUs of one product and driver version beyond which a wave of one cause defers
+    NoSchedule, too. None: it never does. In a real wave (power, cooling, a switch) the GPUs are
+    sick, and one that is not tainted gets the next job. NoSchedule ends no pod, and `taint` bounds
+    it."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole `budget` of a policy, as shipped where a policy has nothing else."""
+    """The whole `budget` of a policy; the defaults are the shipped one."""
 
     evict: Caps = Caps(
         node=Cap(2),
@@ -138,18 +138,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         cluster=Cap(5, percent=True, least=4, most=16),
         rate=Rate(8, timedelta(minutes=10)),
     )
-    """A third sick GPU in one machine is the machine's fault. The least of the cluster is what two
-    nodes may do, so that in the smallest cluster, too, one node leaves room for another."""
+    """A third sick GPU in one machine points to the machine. The cluster's least is what two nodes
+    may use, so that one node leaves room for another even in the smallest cluster."""
     taint: Caps = Caps(node=Cap(16), cluster=Cap(10, percent=True, least=24))
-    """The node's cap is more than nearly any machine has. The least of the cluster is more than
-    that: a machine that fails as a whole, or invents GPUs, leaves room for 8 elsewhere."""
+    """Nearly every machine has fewer GPUs than the node's cap. The cluster's least is higher: a
+    machine that fails as a whole, or invents GPUs, leaves room for 8 elsewhere."""
     correlation: Correlation = Correlation()
 
 
 LIFTED = Limits(
     evict=Caps(), taint=Caps(), correlation=Correlation(nodes=0, after_change=timedelta())
 )
-"""Limits that hold nothing back."""
+"""Limits that defer nothing."""
 
 
 def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
@@ -167,19 +167,23 @@ def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
             found.append((f"budget.{action}.{key}", "none" if cap is None else str(cap), meaning))
         rate = "none" if caps.rate is None else str(caps.rate)
         found.append((f"budget.{action}.rate", rate, f"GPUs newly {verb}, in any such period"))
-    hold = limits.correlation
+    correlation = limits.correlation
     return (
         *found,
-        ("budget.correlation.nodes", str(hold.nodes), "nodes with one new cause: evictions wait"),
-        ("budget.correlation.within", spelled(hold.within), "counting period"),
+        (
+            "budget.correlation.nodes",
+            str(correlation.nodes),
+            "nodes with one new cause: evictions wait",
+        ),
+        ("budget.correlation.within", spelled(correlation.within), "counting period"),
         (
             "budget.correlation.after_change",
-            spelled(hold.after_change),
+            spelled(correlation.after_change),
             "after a change of driver, agent or policy: evictions wait",
         ),
         (
             "budget.correlation.taint",
-            "none" if hold.taint is None else str(hold.taint),
+            "none" if correlation.taint is None else str(correlation.taint),
             "tainted GPUs of one product and driver version, beyond which one new cause defers "
             "NoSchedule, too",
         ),

@@ -1,8 +1,8 @@
 """A policy file's text into a `Policy`, or every problem in it with its line.
 
 The meaning of a line depends on other lines, such as the `settle` and the `soak` of two overrides
-that apply to the same GPU. So a file is read as a whole or not at all: one part of a policy is not
-the policy that the administrator wrote.
+that apply to the same GPU. So a file is read as a whole or not at all: a part of it is not the
+policy that the administrator wrote.
 """
 
 from collections.abc import Collection, Iterator
@@ -22,7 +22,7 @@ from remediator.policy.yaml_document import Path, Problem, dotted
 
 LARGEST = yaml_document.LARGEST
 _MOST = 50
-"""Problems that are reported; a file that has more is another file."""
+"""Problems that are reported; a file with more is probably no policy."""
 
 
 def read(text: str | bytes) -> Policy:
@@ -43,15 +43,15 @@ def read(text: str | bytes) -> Policy:
 
 
 def written_keys(text: str | bytes) -> frozenset[str]:
-    """Return the keys at the top of a policy that can be read. Raises PolicyError."""
+    """Return the keys at the top of a policy file. Raises PolicyError if it cannot be read."""
     value = cast("dict[str, object]", yaml_document.compose(text).value)
     return frozenset(value)
 
 
 def _without_value(value: object, path: Path = ()) -> Iterator[Problem]:
-    """Give the keys without a value, as a file has that was cut off or not filled in.
+    """Yield the keys without a value, as in a file that was cut off or not filled in.
 
-    Taken for absent ones they would untaint what the file says elsewhere, or would stop nothing.
+    If they counted as absent, devices might be untainted, or an emergency stop be ignored.
     """
     if isinstance(value, dict):
         for key, below in cast("dict[str, object]", value).items():
@@ -64,7 +64,7 @@ def _without_value(value: object, path: Path = ()) -> Iterator[Problem]:
 
 
 def _reversed(stated: PolicyText, written: Collection[Path]) -> Iterator[Problem]:
-    """Give what ends before it may: windows, and soaks."""
+    """Yield windows that end before they begin, and soaks that end before their settle time."""
     for index, window in enumerate(stated.maintenance or ()):
         if window.from_ and window.until and window.until <= window.from_:
             why = f"{moment(window.until)} is not after from ({moment(window.from_)})"
@@ -92,7 +92,7 @@ def _policy(stated: PolicyText) -> Policy:
 
 
 def _rows(stated: PolicyText) -> tuple[Row, ...]:
-    """Return what holds outside overrides."""
+    """Return the rows that hold outside overrides."""
     base = changes.changes(stated.defaults, stated.classes)
     return tuple(
         base[row.fault_class].onto(

@@ -1,7 +1,7 @@
 """Where a GPU is, and which places a line of the policy means. Pure.
 
-Names only, never labels: a kubelet can set labels on its own Node, and a node
-must not be able to choose how it is treated.
+Names only, never labels: a kubelet can set labels on its own Node, and a node must not be able to
+choose how it is treated.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,12 +18,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     pools: frozenset[tuple[str, str]] = frozenset()
     """Driver and pool of each of its devices."""
     device_classes: frozenset[str] = frozenset()
-    """Through which its devices are claimed; while an incident is open, as of its opening."""
+    """Through which its devices are claimed; those at the opening while an incident is open."""
     devices: frozenset[str] = frozenset()
     """UUIDs: the GPU and its published slices."""
 
     def within(self, driver: str, pool: str) -> "Place":
-        """Return the place of those of its devices that are published in one pool."""
+        """Return the place of only the devices that are published in one pool."""
         return msgspec.structs.replace(self, pools=frozenset({(driver, pool)}))
 
 
@@ -84,7 +84,7 @@ def matches(name: str, patterns: Collection[str]) -> bool:
 
 
 def points(place: Place) -> Iterator[Point]:
-    """Give every way to see a place; what is not known of it is ""."""
+    """Yield every way to see a place; what is unknown of it is ""."""
     pools = sorted(place.pools) or [("", "")]
     for (driver, pool), device_class in product(pools, sorted(place.device_classes) or [""]):
         yield Point(node=place.node, driver=driver, pool=pool, device_class=device_class)

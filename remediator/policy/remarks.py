@@ -1,4 +1,4 @@
-"""What is odd about a sound policy: lines that do nothing, are over, or dare much. Pure."""
+"""Warnings about a valid policy: lines that do nothing, are over, or risk much. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -30,13 +30,13 @@ def remarks(policy: Policy, now: datetime, *, written: Collection[str] = ()) -> 
     ]
     if policy.stopped:
         found.append(
-            f"emergency_stop: pulled by {policy.stopped}; nothing new is tainted while it stands"
+            f"emergency_stop: set by {policy.stopped}; nothing new is tainted until it is removed"
         )
     return tuple(dict.fromkeys(found))
 
 
 def _joined(found: Iterable[tuple[Row, str]]) -> Iterator[str]:
-    """Say what one line of the file does to several classes in one sentence."""
+    """Yield one sentence for what one line of the file does to several classes."""
     classes: dict[tuple[str, str], list[str]] = {}
     for row, text in found:
         named = classes.setdefault((row.name, text), [])
@@ -64,7 +64,7 @@ def _rows(policy: Policy) -> Iterator[tuple[Row, str]]:
 
 
 def _written(policy: Policy) -> Iterator[Row]:
-    """Give each row that the file speaks of, and what each override alone makes of it."""
+    """Yield each row that the file changes, and what each override alone makes of it."""
     for fault_class in SEVERITY:
         row = policy.row(fault_class)
         if row.name != "shipped":
@@ -103,7 +103,7 @@ def _windows(policy: Policy, now: datetime) -> Iterator[str]:
         if not isinstance(window.when, Once):
             continue
         if window.when.until <= now:
-            yield f"{where}: is over since {moment(window.when.until)}; take it out"
+            yield f"{where}: ended at {moment(window.when.until)}; remove it"
         if window.when.until - window.when.start > LONG_PAUSE:
             yield f"{where}: is longer than {LONG_PAUSE.days} days; use a lower mode instead"
     for index, window in enumerate(policy.maintenance):
@@ -121,7 +121,7 @@ def _overlap(one: object, other: object) -> bool:
 def _exemptions(policy: Policy, now: datetime) -> Iterator[str]:
     for exemption in policy.exempt:
         if exemption.until is not None and exemption.until <= now:
-            yield f"{exemption.name}: has run out at {moment(exemption.until)}; take it out"
+            yield f"{exemption.name}: expired at {moment(exemption.until)}; remove it"
 
 
 def _hidden(policy: Policy) -> Iterator[str]:
@@ -136,7 +136,7 @@ def _hidden(policy: Policy) -> Iterator[str]:
 
 
 def _fleeting(policy: Policy) -> Iterator[str]:
-    """Warn of overrides by DeviceClass that do more than the policy does to an unallocated GPU."""
+    """Warn of overrides by DeviceClass that go further than the policy for an unallocated GPU."""
     for override in policy.overrides:
         raised = [
             row.fault_class

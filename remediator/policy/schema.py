@@ -1,9 +1,8 @@
 """What a policy file may say: every key, with its type, its meaning and the reason for it.
 
-`load` reads a file by these, and `tools/generated_docs` writes docs/policy.md from
-them. A key that is left out changes nothing, so a file written for an older
-version works; an unknown key refuses the file, so that one written for a newer
-version is never obeyed in part. Pure.
+`load` reads a file by these, and `tools/generated_docs` writes docs/policy.md from them. A key that
+is left out changes nothing, so a file for an older version works. A file with an unknown key is
+refused, so that one for a newer version is never obeyed in part. Pure.
 """
 
 from typing import Annotated
@@ -228,7 +227,7 @@ class EmergencyText(Section):
 
 
 def _switched(stated: object) -> object:
-    """Read `true` and `false`, which name no user."""
+    """Read `true` and `false` as well, which name no user."""
     if isinstance(stated, bool):
         return EmergencyText.model_construct(by="", why="") if stated else None
     return stated

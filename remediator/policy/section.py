@@ -1,6 +1,6 @@
-"""What every mapping of a policy file is made of: described keys, and refusals that say why.
+"""The parts of every mapping in a policy file: described keys, and refusals with a reason.
 
-`validation` turns a refusal into a sentence; any other error of pydantic means a value of another
+`validation` makes a sentence of a refusal. Any other error of pydantic means a value of a wrong
 type.
 """
 
@@ -29,7 +29,7 @@ class Section(BaseModel):
 def key(
     kind: str, what: str = "", why: str = "", *, written: str | None = None, default: Any = None
 ) -> Any:
-    """Describe a key: what is written there, what it does and why; its name in the file."""
+    """Describe a key: the kind of its value, what it does and why; its name in the file."""
     extra: JsonDict = {"why": why}
     return Field(default, title=kind, description=what, json_schema_extra=extra, alias=written)
 
@@ -48,7 +48,7 @@ def of_another_type() -> PydanticCustomError:
 
 
 def shown(value: object) -> str:
-    """Return a wrong value as a sentence has it."""
+    """Return a wrong value as text for a sentence."""
     if isinstance(value, dict):
         return "a mapping"
     if value is None:

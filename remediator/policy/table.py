@@ -2,21 +2,19 @@
 
 The safety argument, in prose, before the table:
 
-Tainting is the power to kill jobs, so each class names its own ceiling, and the
-shipped mode of every class is `incident-only`: it writes down what it would do.
-A class whose evidence often arrives in two parts (`patient`) is not tainted
-until the second part came or the settle time passed. A class under which
-running work may finish (`memory`, `fabric`) never goes beyond NoSchedule.
-Recovery needs positive evidence for the whole soak time, and the soak is longer
-than the settle time, so that nothing is untainted before it could be judged.
+A taint can kill jobs, so each class has its own ceiling. The shipped mode of every class is
+`incident-only`: it records what it would do. A class whose evidence often arrives in two parts
+(`patient`) is not tainted until the second part came or the settle time passed. A class under which
+running work may finish (`memory`, `fabric`) never goes beyond NoSchedule. Recovery needs positive
+evidence for the whole soak time. The soak is longer than the settle time, so that nothing is
+untainted before its fault could be judged.
 
-Which row holds depends on the place. Overrides apply in the order of the file,
-later ones win. A GPU that is claimed through two DeviceClasses is treated, field
-by field, as mildly as the mildest of them allows. An exemption caps whatever
-comes out of that. A device that is published in two pools is two devices, each
-under the row of its own pool: who publishes one more takes nothing away.
+Which row holds depends on the place. Overrides apply in the order of the file, and later ones win.
+For a GPU that is claimed through two DeviceClasses, the mildest value of each field holds. An
+exemption caps the result. A device that is published in two pools is two devices, each under the
+row of its own pool, so another publisher changes nothing for the first.
 
-Reading files is `load` and `file`; here are values only. Pure.
+`load` and `file` read files; here are values only. Pure.
 """
 
 from collections.abc import Collection, Sequence
@@ -40,7 +38,7 @@ Ceiling = Literal["observe", "None", "NoSchedule", "NoExecute"]
 CEILINGS: tuple[Ceiling, ...] = get_args(Ceiling)
 Highest = Literal["observe", "None", "NoSchedule", "Evict", "NoExecute"]
 HIGHESTS: tuple[Highest, ...] = get_args(Highest)
-"""How far a row goes: a ceiling, or `Evict` where nothing follows an eviction that is refused."""
+"""How far a row goes: a ceiling, or `Evict` where NoExecute never follows refused evictions."""
 Then = Literal["NoExecute", "wait"]
 THENS: tuple[Then, ...] = get_args(Then)
 ForExtended = Literal["wait", "delete"]
@@ -58,12 +56,12 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True):
     """How pods are evicted by the Eviction API, which respects their PodDisruptionBudgets."""
 
     within: timedelta = timedelta(minutes=10)
-    """How long pods are evicted so, from the first attempt on."""
+    """How long evictions are requested, from the first attempt on."""
     then: Then = "NoExecute"
-    """`NoExecute`: who is left then is deleted by the taint. `wait`: evictions are requested on."""
+    """`NoExecute`: the taint deletes the pods that are left. `wait`: evictions go on."""
     extended_resources: ForExtended = "wait"
     """Pods with GPUs by an extended resource, which NoExecute does not reach
-    (kubernetes#141290): `wait`: evictions are requested on. `delete`: they are deleted."""
+    (kubernetes#141290). `wait`: evictions go on. `delete`: they are deleted."""
 
     def __str__(self) -> str:
         if self == AT_ONCE:
@@ -73,7 +71,7 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AT_ONCE = Evict(within=timedelta())
-"""No rung of its own: NoExecute follows the settle time."""
+"""No eviction by the API: NoExecute follows the settle time."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,18 +82,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode = "incident-only"
     settle: timedelta = timedelta(seconds=3)
     """From the last NoSchedule of a scope to its first NoExecute; also how long a patient class
-    waits for better evidence. Covers that scheduler and eviction controller watch apart."""
+    waits for better evidence. Scheduler and eviction controller watch rules independently, so the
+    scheduler needs time to see the NoSchedule first."""
     soak: timedelta = timedelta(minutes=10)
-    """How long evidence of health must hold before the rules go."""
+    """How long evidence of health must last before the rules are deleted."""
     patient: bool = False
     """A second source is waited for, up to the settle time, before anything is tainted."""
     repeat: Repeat = Repeat()
     sticky: bool = False
-    """Recovery alone never untaints: a person confirms the repair."""
+    """Recovery alone never untaints: a user confirms the repair."""
     probation: timedelta = timedelta(hours=24)
-    """After release: a fault in it continues the incident count and is reported as a relapse."""
+    """After the untaint: a fault in this time continues the incident count and is a relapse."""
     evict: Evict = AT_ONCE
-    """What comes before NoExecute, or in its place."""
+    """Evictions by the API before NoExecute, or in its place."""
     name: str = "shipped"
     """Where the row comes from, for the incident: `classes.gpu`, `overrides[2]`."""
     why: str = ""
@@ -181,11 +180,11 @@ HIGHEST: dict[FaultClass, Ceiling] = {
     "fabric": "NoSchedule",
     "memory": "NoSchedule",
 }
-"""How far a file may raise a class whose evidence never justifies moving pods."""
+"""How far a file may raise a class whose evidence never justifies deleting pods."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What a line of the file says of a row; None leaves what was there."""
+    """What a line of the file changes in a row; None changes nothing."""
 
     mode: Mode | None = None
     ceiling: Ceiling | None = None
@@ -198,12 +197,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     evict: Evict | None = None
 
     def stated(self) -> dict[str, object]:
-        """Return what is not left as it was."""
+        """Return the fields that are changed."""
         fields = msgspec.structs.asdict(self)
         return {name: value for name, value in fields.items() if value is not None}
 
     def onto(self, row: Row, name: str) -> Row:
-        """Return the row with these changes and this name; without any change, the row itself."""
+        """Return the row with these changes and this name; without changes, the row itself."""
         stated = self.stated()
         return msgspec.structs.replace(row, **stated, name=name) if stated else row
 
@@ -212,7 +211,7 @@ class Override(msgspec.Struct, frozen=True, kw_only=True):
     """What is different at some places."""
 
     name: str
-    """Where it stands in the file: `overrides[2]`."""
+    """Its place in the file: `overrides[2]`."""
     match: Match
     changes: dict[FaultClass, Change]
 
@@ -240,9 +239,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise PolicyError(f"a policy has one row for each of {', '.join(SEVERITY)}")
 
     def row(self, fault_class: FaultClass, place: Place = ANYWHERE) -> Row:
-        """Return what holds for a class of fault at a place.
+        """Return the row that holds for a class of fault at a place.
 
-        Of a GPU that is published in several pools, what holds for it as a whole.
+        For a GPU that is published in several pools, this is the row of the GPU as a whole.
         """
         if len(place.pools) < 2:
             return self._row_in_pool(fault_class, place)
@@ -266,9 +265,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return row
 
     def permits_more(self, before: "Policy", place: Place) -> bool:
-        """Whether any class may go further at a place than before, or end sooner.
+        """Whether any class may go further at a place than before, or be untainted sooner.
 
-        Texts and names of lines never count, and nothing milder does.
+        Texts and names of lines never count, and what is milder does not.
         """
         places = [place.within(*pool) for pool in place.pools] or [place]
         return any(
@@ -278,14 +277,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def may_permit_more(self, before: "Policy") -> bool:
-        """Whether there may be such a place: there is none where this is False."""
+        """Whether there may be a place where it permits more; if this is False, there is none."""
         areas = {exemption.area for exemption in self.exempt}
         unspared = any(exemption.area not in areas for exemption in before.exempt)
         matched = self.without_texts().overrides != before.without_texts().overrides
         return unspared or matched or self.permits_more(before, ANYWHERE)
 
     def without_texts(self) -> "Policy":
-        """Return the same without what only explains it: reasons, and where a line stands."""
+        """Return the policy without what only explains it: reasons, and places in the file."""
         return msgspec.structs.replace(
             self,
             rows=tuple(msgspec.structs.replace(row, name="", why="") for row in self.rows),
@@ -299,12 +298,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return f"maintenance window {found[1]!r} until {moment(found[0])}" if found else ""
 
     def pause_ends(self, place: Place, now: datetime) -> datetime | None:
-        """Return when the pause of a place that is paused now is over, None when it is not."""
+        """Return when the pause at a place ends, None where there is none now."""
         found = self._open_window(place, now)
         return found[0] if found else None
 
     def _open_window(self, place: Place, now: datetime) -> tuple[datetime, str] | None:
-        """Return the window that is open longest: its end and its name."""
+        """Return end and name of the open window that ends last, None where none is open."""
         ends = [
             (until, window.name)
             for window in self.maintenance
@@ -313,7 +312,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return max(ends, default=None)
 
     def at(self, now: datetime) -> "Policy":
-        """Return the policy without the exemptions that have run out."""
+        """Return the policy without the exemptions that have expired."""
         lasting = tuple(
             exemption
             for exemption in self.exempt
@@ -332,7 +331,7 @@ def capped(row: Row, mode: Mode, name: str) -> Row:
 
 
 def _is_stronger(row: Row, before: Row) -> bool:
-    """Whether a row is stronger than another in any field: the milder of both is not the row."""
+    """Whether a row is stronger than another in any field: then the mildest of both differs."""
     both = mildest((row, before))
     return msgspec.structs.replace(both, name=row.name, why=row.why) != row
 
@@ -361,16 +360,16 @@ def mildest(rows: Collection[Row]) -> Row:
 
 
 def of_several_pools(rows: Sequence[Row]) -> Row:
-    """Return what holds for a GPU of which several pools have devices, by the row of each.
+    """Return the row of a GPU that has devices in several pools, from the row of each.
 
-    The mildest, except for the mode: what one pool enforces is done there, whatever others say.
+    It is the mildest, except for its mode: what one pool enforces is done there in any case.
     """
     leading = max(rows, key=lambda row: MODES.index(row.mode))
     return msgspec.structs.replace(mildest(rows), mode=leading.mode, name=leading.name)
 
 
 def mildest_eviction(stated: Collection[Evict]) -> Evict:
-    """Return, field by field, the mildest of at least one."""
+    """Return, field by field, the mildest of at least one setting."""
     return Evict(
         within=max(setting.within for setting in stated),
         then="wait" if any(setting.then == "wait" for setting in stated) else "NoExecute",

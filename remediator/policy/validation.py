@@ -1,6 +1,6 @@
-"""A document into what the schema reads of it, and everything that the schema refuses.
+"""A document into a `PolicyText`, and every problem that the schema finds in it.
 
-A refusal has the path of what is wrong and a reason that says what to write instead.
+A problem has the path of the wrong value, and says what to write instead.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _SET_PER_CLASS = frozenset({"ceiling", "patient", "sticky"})
 
 
 def shaped(value: Any) -> tuple[PolicyText, list[Problem]]:
-    """Return the keys at the top in which nothing is refused, and what is refused in others."""
+    """Read the keys at the top that are valid; return them and the problems of the others."""
     try:
         return PolicyText.model_validate(value), []
     except ValidationError as error:
@@ -45,7 +45,7 @@ def _problem(error: ErrorDetails) -> Problem:
 
 
 def _instead(path: Path) -> str:
-    """Return what a value of another type is not."""
+    """Return what a value of a wrong type should have been, as `not ...`."""
     section, field = _meant(path)
     mapping = f"a mapping with any of {', '.join(keys(section))}" if section else ""
     if field is None or (section and isinstance(path[-1], int)):
@@ -91,7 +91,7 @@ P = TypeVar("P")
 
 
 def _parts(annotation: Any, kind: type[P]) -> Iterator[P]:
-    """Give the words or the sections in a type such as `tuple[Section, ...] | None`."""
+    """Yield the words or the sections in a type such as `tuple[Section, ...] | None`."""
     if isinstance(annotation, kind):
         yield annotation
     for part in get_args(annotation):

@@ -1,6 +1,6 @@
-"""Texts of a policy file into values: times, moments, zones, names. Each type says what it refuses.
+"""Texts of a policy file into values: times, moments, zones, names. A refusal says what to write.
 
-The only module of the policy that looks up a time zone: what is made here are plain values.
+No other module of the policy looks up time zones: these are plain values elsewhere.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from remediator.policy.section import of_another_type, refused, shown
 from remediator.policy.windows import DAYS, WEEK
 
 LONGEST_NAME = 253
-"""Of a Node or a pool; a pattern has no reason to be longer."""
+"""Characters in the name of a Node or a pool; no pattern needs more."""
 MOST_INCIDENTS = 1000
 _NO_NAME = "an empty name matches nothing; write a name, or * for any"
 DURATION = "a duration such as 500ms, 3s, 10m, 24h or 30d"
@@ -25,7 +25,7 @@ MOMENT = "a moment with its zone, such as 2026-01-05T14:00:00Z"
 
 
 def text(reader: Callable[[str], object], *, empty: bool = True) -> PlainValidator:
-    """Read a text by a reader that raises ValueError; `empty`: an empty one is left out."""
+    """Read a text by a reader that raises ValueError; `empty`: an empty one counts as absent."""
 
     def read(value: object) -> object:
         if not isinstance(value, str):

@@ -1,8 +1,8 @@
 """Times and places of exception: maintenance windows and exempt devices.
 
-Inside a window no new disruption or restriction begins, and recovery goes on. An exempt device is
-incident-only, so our rules on it are removed at once. Pure: time zones are values here; the reader
-of the file (`values`) looks them up.
+In a window no new disruption or restriction begins, and recovery goes on. An exempt device is
+incident-only, so our rules on it are removed at once. Pure: time zones are values here, which
+`values` looks up.
 """
 
 from datetime import UTC, datetime, time, timedelta, tzinfo
@@ -17,7 +17,7 @@ WEEK = timedelta(days=7)
 
 
 class Once(msgspec.Struct, frozen=True):
-    """From a moment up to, not including, another; both aware of their zone."""
+    """From a moment up to, not including, another; both have a time zone."""
 
     start: datetime
     until: datetime
@@ -57,10 +57,10 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exemption(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices for which nothing is done but to keep incidents."""
+    """Devices for which only incidents are kept."""
 
     name: str
-    """Where it stands in the file: `exempt[0]`."""
+    """Its place in the file: `exempt[0]`."""
     area: Area
     why: str
     until: datetime | None = None

@@ -1,9 +1,9 @@
-"""A YAML text into plain values that know their lines. The one door to pyyaml here.
+"""A YAML text into plain values and their lines. Only this module of the policy imports pyyaml.
 
-YAML 1.2's core schema, so that `off` is a word, `22:30` a time of day and a date
-a text; pyyaml's own reading of 1.1 makes False, 1350 and a datetime of them.
-A policy does not need aliases (a few lines of them grow to gigabytes), tags, duplicate keys, deep
-nesting or a very large file. A hostile or careless file may have them, so they are refused.
+It reads YAML 1.2's core schema, where `off`, `22:30` and a date are texts. By itself pyyaml reads
+YAML 1.1, where these are False, 1350 and a datetime. A policy does not need aliases (a few lines of
+them grow to gigabytes), tags, duplicate keys, deep nesting or a very large file. A hostile or
+careless file may have them, so they are refused.
 """
 
 import re
@@ -26,7 +26,7 @@ _TAG = "tag:yaml.org,2002:"
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of the document to a value."""
 Problem = tuple[Path, str]
-"""Where, and what is wrong there and what to write."""
+"""Where something is wrong; what it is, and what to write."""
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Document(msgspec.Struct, frozen=True):
     """Line of each key and of each list item, from 1."""
 
     def line(self, path: Path) -> int:
-        """Return the line of a value, or of the nearest thing around it that was written."""
+        """Return the line of a value, or of the nearest key or list item around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -72,7 +72,7 @@ def compose(text: str | bytes) -> Document:
     lines: dict[Path, int] = {}
     value = _value(root, (), lines) if root is not None else None
     if value is None:
-        # As left by an editor or a full disk: taken for a policy, it would untaint every device.
+        # An editor or a full disk may leave such a file. As a policy it would untaint every device.
         raise PolicyError(
             "line 1: the file says nothing; for the shipped policy, in which every class is "
             "incident-only, write {}"
@@ -179,6 +179,6 @@ def _whole_characters(node: ScalarNode) -> str:
 
 
 def dotted(path: Path) -> str:
-    """Return a path as people write it: `overrides[2].classes.gpu`."""
+    """Return a path as users write it: `overrides[2].classes.gpu`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")

@@ -228,7 +228,7 @@ class TestHealthy:
         loop.last_pass = monotonic() - 119
 
         await_true("it fails", lambda: one.get("/healthz")[0] == 503)
-        assert one.get("/healthz")[1].startswith("not ok: the loop last turned 12")
+        assert one.get("/healthz")[1].startswith("not ok: the last pass of the loop was 12")
         late.may_answer.set()
         await_true("the loop turns again", lambda: one.get("/healthz")[0] == 200)
 

@@ -38,7 +38,7 @@ BUDGET = "budget: {evict: {node: 1}}\n"
         (
             "maintenance: [{name: x, nodes: a, from: 2026-01-01T00:00:00Z, "
             "until: 2026-01-05T12:00:00Z}]",
-            "maintenance[0] (x): is over since 2026-01-05T12:00:00Z",
+            "maintenance[0] (x): ended at 2026-01-05T12:00:00Z",
         ),
         (
             "maintenance: [{name: x, nodes: a, from: 2026-01-01T00:00:00Z, "
@@ -53,7 +53,7 @@ BUDGET = "budget: {evict: {node: 1}}\n"
         ),
         (
             "exempt: [{nodes: a, why: w, until: 2026-01-05T12:00:00Z}]",
-            "exempt[0]: has run out at 2026-01-05T12:00:00Z",
+            "exempt[0]: expired at 2026-01-05T12:00:00Z",
         ),
         (
             "overrides:\n"
@@ -70,7 +70,7 @@ BUDGET = "budget: {evict: {node: 1}}\n"
             BUDGET + "overrides: [{match: {deviceClass: a}, classes: {gpu: {mode: enforce}}}]",
             "overrides[0]: does more by deviceClass for gpu;",
         ),
-        ("emergency_stop: {by: ann, why: fire}", "emergency_stop: pulled by ann"),
+        ("emergency_stop: {by: ann, why: fire}", "emergency_stop: set by ann"),
     ],
 )
 def test_one_odd_thing_is_one_sentence(text: str, stated: str) -> None:
