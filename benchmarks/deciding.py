@@ -88,8 +88,8 @@ class Ground:
         since = self._now - timedelta(minutes=node + 1)
         health = msgspec.convert(fleet_objects.health(node, GPUS, since, FAILED), NodeHealth)
         part = msgspec.convert(fleet_objects.resource_slice(node, GPUS), ResourceSlice)
-        self.cache.report(name, NodeDeviceHealth(ObjectMeta(name=name), health))
-        self.cache.slice(f"{name}-gpu", None, part)
+        self.cache.put_report(name, NodeDeviceHealth(ObjectMeta(name=name), health))
+        self.cache.put_slice(f"{name}-gpu", None, part)
         device = Device(fleet_objects.DRIVER, name, f"gpu-{FAILED}")
         effect: Effect = "NoExecute" if 0 < node <= 3 else "NoSchedule"
         rule = Rule(
@@ -104,7 +104,7 @@ class Ground:
         )
         raw = msgspec.convert(taint_rule.manifest(rule, "v1"), RawRule)
         meta = msgspec.structs.replace(raw.metadata, uid=f"r-{node}", resource_version="1")
-        self.cache.rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
+        self.cache.put_rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
         self._current(rule, f"r-{node}", since)
 
     def _current(self, rule: Rule, uid: str, since: datetime) -> None:
@@ -154,7 +154,7 @@ class Ground:
             resource_version=str(self._versions),
             creation_timestamp=created,
         )
-        self.cache.incident(name, Incident(meta, spec, status))
+        self.cache.put_incident(name, Incident(meta, spec, status))
 
 
 def measure(rounds: int, numbers: Sequence[int] = CLOSED) -> Section:

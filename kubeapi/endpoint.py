@@ -26,7 +26,7 @@ class Renewal(Protocol):
         """Return the last one, without waiting for another."""
         ...
 
-    def refused(self, token: str) -> None:
+    def on_refused(self, token: str) -> None:
         """Take note that the server refused it (401)."""
         ...
 
@@ -140,7 +140,7 @@ class Credentials:
     def refused(self, headers: Mapping[str, str]) -> None:
         """Take note that the server refused these headers (401)."""
         if self._renewal is not None:
-            self._renewal.refused(headers.get("authorization", "").removeprefix("Bearer "))
+            self._renewal.on_refused(headers.get("authorization", "").removeprefix("Bearer "))
 
     def _refresh(self, file: Path) -> None:
         try:

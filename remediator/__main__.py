@@ -64,15 +64,17 @@ class Remediator:
         """As last logged, "" while the clock is trusted."""
         self._queue = Queue()
         self._metrics = Metrics(running)
-        self._policy_on_lease = PolicyOnLease(self._note_change_of_policy)
-        self._policy_file = PolicyFile(settings.policy, before_change=self._policy_on_lease.loaded)
+        self._policy_on_lease = PolicyOnLease(self._on_policy_change)
+        self._policy_file = PolicyFile(
+            settings.policy, before_change=self._policy_on_lease.on_policy_loaded
+        )
         if settings.policy is None:
-            self._policy_on_lease.loaded(self._policy_file.policy)
+            self._policy_on_lease.on_policy_loaded(self._policy_file.policy)
         self._unstated: tuple[str, ...] = ()
         client = Client(
             endpoint_of(settings),
             agent=f"draguard-remediator/{running}",
-            on_answer=self._metrics.answered,
+            on_answer=self._metrics.count_answer,
             server_clock=self._server_clock,
         )
         self._cluster = Cluster(
@@ -83,20 +85,20 @@ class Remediator:
             pace=Pace(
                 settings.writes_per_second,
                 2 * settings.writes_per_second,
-                hurried=self._queue.hurried,
+                has_urgent=self._queue.has_urgent,
             ),
             lease_namespace=settings.lease_namespace,
             stale_after=settings.stale_after,
             now=clock.now,
             hands_over=settings.handover.enabled,
             clock_doubt=lambda: clock_doubt(self._server_clock.ahead()),
-            count=self._metrics.happened,
+            count=self._metrics.count_events,
             cluster_name=settings.cluster_name,
             drivers=settings.drivers,
         )
         self._informers = self._cluster.informers
-        self._cluster_metrics = ClusterMetrics(lambda: self._informers.synced, self._rows)
-        self._elector = self._candidate(client)
+        self._cluster_metrics = ClusterMetrics(lambda: self._informers.has_synced, self._rows)
+        self._elector = self._make_elector(client)
         self._loop = Loop(
             Reconciler(self._cluster, self._policy, settings.handover),
             self._queue,
@@ -105,10 +107,10 @@ class Remediator:
             leading=lambda: self._elector.leading,
         )
         routes: dict[str, Handler] = {
-            "/metrics": self._page,
-            "/healthz": self._healthy,
-            "/readyz": self._ready,
-            DEBUG_PLAN: self._plan_page(),
+            "/metrics": self._serve_metrics,
+            "/healthz": self._serve_healthz,
+            "/readyz": self._serve_readyz,
+            DEBUG_PLAN: self._make_plan_page(),
         }
         self._fronts = Fronts(
             settings.listen,
@@ -118,11 +120,11 @@ class Remediator:
             at_once={DEBUG_PLAN: 1},
         )
 
-    def _plan_page(self) -> DebugPlan:
+    def _make_plan_page(self) -> DebugPlan:
         name = self._settings.cluster_name
         return DebugPlan(self._cluster, self._policy, lambda: str(self._elector), clock.now, name)
 
-    def _candidate(self, client: Client) -> Elector | Alone:
+    def _make_elector(self, client: Client) -> Elector | Alone:
         if not self._settings.leader_elect:
             return Alone(self._mark_all)
         return Elector(
@@ -131,12 +133,12 @@ class Remediator:
             LEASE_NAME,
             identity=self._settings.leader_identity or new_identity(),
             now=clock.now,
-            on_gain=self._gained,
-            found=self._policy_on_lease.gained,
-            notes=self._notes,
+            on_gain=self._on_started_leading,
+            found=self._policy_on_lease.on_lease_found,
+            notes=self._lease_annotations,
         )
 
-    def _notes(self) -> dict[str, str]:
+    def _lease_annotations(self) -> dict[str, str]:
         """Return what the Lease records of its leader."""
         return {
             **self._policy_on_lease.annotations(),
@@ -148,23 +150,23 @@ class Remediator:
         self._fronts.start()
         try:
             # Wait for a first good policy: the shipped one would remove the rules that stand.
-            while not self._loop.stopped and not self._policy_file.ready:
+            while not self._loop.is_stopped and not self._policy_file.ready:
                 self._reload_policy()
                 if not self._policy_file.ready:
                     sleep(POLICY_LOOK)
             # Wait until all collections were listed: before, what is missing only looks deleted.
             self._cluster.start()
-            while not self._loop.stopped and not self._informers.synced:
+            while not self._loop.is_stopped and not self._informers.has_synced:
                 self._probe()
                 if not self._informers.wait_synced(2.0):
                     _log.warning("waiting for the first lists: %s", self._informers.waiting_for())
-                elif not self._informers.synced:
+                elif not self._informers.has_synced:
                     self._informers.emergency.look()
                     sleep(POLICY_LOOK)
             _log.info("caches are complete: %d nodes", len(self._cluster.cache.nodes()))
             self._elector.start()
-            self._loop.every(POLICY_LOOK, self._reload_policy, "policy file")
-            self._loop.every(self._settings.resync, self._resync, "resync")
+            self._loop.schedule(POLICY_LOOK, self._reload_policy, "policy file")
+            self._loop.schedule(self._settings.resync, self._resync, "resync")
             self._loop.run()
         finally:
             self._elector.stop()
@@ -181,15 +183,15 @@ class Remediator:
             _log.warning("cannot read which versions are served: %s", error)
 
     def _policy(self) -> Policy:
-        return self._policy_on_lease.in_force(self._policy_file.policy)
+        return self._policy_on_lease.policy_in_force(self._policy_file.policy)
 
     def _reload_policy(self) -> None:
         if self._policy_file.load():
-            self._metrics.policy(self._policy_file.policy)
+            self._metrics.set_policy(self._policy_file.policy)
             self._mark_all()
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 
-    def _note_change_of_policy(self, at: datetime, before: Policies) -> None:
+    def _on_policy_change(self, at: datetime, before: Policies) -> None:
         """Note when more was permitted, and what before: one tuple, as another thread reads it."""
         self._cluster.policy_change = (at, before)
 
@@ -234,17 +236,17 @@ class Remediator:
         elif before and not self._clock_doubt:
             _log.info("the clock is trusted again ahead_seconds=%.1f", ahead.total_seconds())
 
-    def _gained(self) -> None:
+    def _on_started_leading(self) -> None:
         """Begin to lead: read anew what another leader may have written."""
         self._cluster.writer.conditions.look_again()
-        self._cluster.takeover.gained()
+        self._cluster.takeover.on_started_leading()
         self._mark_all()
 
     def _mark_all(self) -> None:
         for node in self._cluster.cache.choose_nodes():
             self._queue.add(node)
 
-    def _page(self, request: Request) -> Response:
+    def _serve_metrics(self, request: Request) -> Response:
         cache, kind = self._cluster.cache, exposition(request.accept)
         page = self._metrics.snapshot(
             incidents=cache.incidents(),
@@ -258,7 +260,7 @@ class Remediator:
     def _rows(self) -> Rows:
         fleet, policy, now = self._cluster.fleet(), self._policy(), clock.now()
         limits, brakes = usage(fleet, policy.limits, now), brake_rows(fleet, policy, now)
-        stale, unread = self._cluster.stale_agents(), self._informers.unread()
+        stale, unread = self._cluster.stale_agents(), self._informers.unread_counts()
         return cluster_rows(self._cluster.cache, stale, limits, brakes, unread)
 
     def _reading(self) -> Reading:
@@ -272,7 +274,7 @@ class Remediator:
             watch_ages={
                 watch.resource: now - watch.last_contact for watch in watches if watch.synced
             },
-            untrusted={kind: bool(why) for kind, why in self._cluster.blind().items()},
+            untrusted={kind: bool(why) for kind, why in self._cluster.blind_kinds().items()},
             undecodable=sum(watch.undecodable for watch in watches),
             rules_served=self._informers.rules.version is not None,
             clock_ahead=(
@@ -288,26 +290,27 @@ class Remediator:
             },
         )
 
-    def _healthy(self, _: Request) -> Response:
+    def _serve_healthz(self, _: Request) -> Response:
         age = monotonic() - self._loop.last_pass
         dead = [str(reflector) for reflector in self._informers.reflectors() if reflector.dead]
         if dead:
-            return _words(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _words
+            return _probe_response(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _probe_response
         if self._elector.dead:
-            return _words(False, "the leader election has ended")  # noqa: FBT003 - see _words
-        alive = age < HUNG_AFTER or not self._informers.synced
-        return _words(alive, f"the last pass of the loop was {age:.0f} s ago")
+            return _probe_response(False, "the leader election has ended")  # noqa: FBT003 - see _probe_response
+        alive = age < HUNG_AFTER or not self._informers.has_synced
+        return _probe_response(alive, f"the last pass of the loop was {age:.0f} s ago")
 
-    def _ready(self, _: Request) -> Response:
+    def _serve_readyz(self, _: Request) -> Response:
         if not self._policy_file.ready:
             why = self._policy_file.error or "the policy file has not stayed the same yet"
-            return _words(False, why)  # noqa: FBT003 - see _words
-        if not self._informers.synced:
-            return _words(False, f"not everything is listed yet: {self._informers.waiting_for()}")  # noqa: FBT003 - see _words
-        return _words(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see _words
+            return _probe_response(False, why)  # noqa: FBT003 - see _probe_response
+        if not self._informers.has_synced:
+            why = f"not everything is listed yet: {self._informers.waiting_for()}"
+            return _probe_response(False, why)  # noqa: FBT003 - see _probe_response
+        return _probe_response(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see _probe_response
 
 
-def _words(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves of one answer
+def _probe_response(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves of one answer
     status = 200 if good else 503
     return Response(status, body=f"{'ok' if good else 'not ok'}: {text}\n".encode())
 

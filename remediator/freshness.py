@@ -59,7 +59,7 @@ class Freshness:
         for sign in _SIGNS:
             self._seen.pop((node, sign), None)
 
-    def stale(self, node: str, report_interval: float | None = None) -> str:
+    def why_stale(self, node: str, report_interval: float | None = None) -> str:
         """Return why the node's report is not trusted now, "" when it is fresh.
 
         The youngest sign counts. With `report_interval` (seconds) the report itself must not be

@@ -137,13 +137,13 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
             flag, type=read, choices=choices, default=default, help=f"{text} [{default}]"
         )
     found = parser.parse_args(arguments)
-    wrong = _impossible(Settings(**vars(found)))
+    wrong = _find_mistake(Settings(**vars(found)))
     if wrong:
         parser.error(wrong)
     return Settings(**vars(found))
 
 
-def _impossible(found: Settings) -> str:
+def _find_mistake(found: Settings) -> str:
     """Return the first wrong flag and what it may be; "" when all are right."""
     try:
         gpu_drivers(found.gpu_drivers.split(","))

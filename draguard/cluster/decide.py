@@ -56,7 +56,7 @@ class Deciding:
 
     def stale(self, node: str) -> str:
         """Return why a node's report is stale or its age unknown, "" if it is current."""
-        why = self._freshness.stale(node)
+        why = self._freshness.why_stale(node)
         if why and "leases" in self._objects.missing:
             return f"the state of the agent of {node} is unknown: you may not read its Lease"
         if why and node in self._ahead:
@@ -117,18 +117,18 @@ def _cache(objects: Objects) -> Cache:
     cache = Cache(lambda _: None, drivers=objects.gpu_drivers)
     cache.nodes_known = bool(objects.nodes)
     for node in objects.nodes:
-        cache.node(node.metadata.name, facts(node))
+        cache.put_node(node.metadata.name, facts(node))
     for report in objects.reports:
-        cache.report(report.metadata.name, report)
+        cache.put_report(report.metadata.name, report)
     # Claims come before slices, so that the place of each GPU is computed only once.
     for claim in objects.claims:
-        cache.claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
+        cache.put_claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
     for published in objects.slices:
-        cache.slice(published.metadata.name, None, published)
+        cache.put_slice(published.metadata.name, None, published)
     for incident in objects.incidents:
-        cache.incident(incident.name, incident)
+        cache.put_incident(incident.name, incident)
     for rule in objects.rules:
-        cache.rule(rule.metadata.name, rule)
+        cache.put_rule(rule.metadata.name, rule)
     return cache
 
 

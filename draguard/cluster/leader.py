@@ -9,7 +9,7 @@ from draguard.phrases import age, short
 from exporter.model.device import GpuDrivers, driver_names
 from kubeapi.lease import Lease, LeaseMeta
 from remediator.controller.agents import DRIVERS, LEASE_NAME, VERSION
-from remediator.controller.policy_on_lease import PolicyRecord, recorded
+from remediator.controller.policy_on_lease import PolicyRecord, read_record
 
 LEADERLESS = timedelta(seconds=30)
 """Without a renewal for so long, another replica should lead; a fail-over takes 12 s."""
@@ -36,7 +36,7 @@ def leader_of(leases: Iterable[Lease], now: datetime) -> Leader:
         renewed=renewed,
         problem=leader_problem(holder, renewed, now),
         version=notes.get(VERSION, ""),
-        policy=recorded(notes),
+        policy=read_record(notes),
     )
 
 

@@ -16,7 +16,7 @@ from draguard.connection.session import client_of
 from draguard.phrases import some
 from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.endpoint import Endpoint
-from remediator.controller.debug_plan import MOST, Page, described
+from remediator.controller.debug_plan import MOST, Page, node_plan
 from remediator.controller.node_pods import NodePods
 from remediator.model.pod import PodFacts
 
@@ -74,9 +74,9 @@ def decided_here(
     pods, unlisted = NodePods(client), dict[str, str]()
 
     def pods_of(node: str) -> tuple[PodFacts, ...] | None:
-        found = pods.of(node)
+        found = pods.list_pods(node)
         if found is None:
-            unlisted[node] = forbidden(pods.why_not(node))
+            unlisted[node] = forbidden(pods.why_unlisted(node))
         return found
 
     with Progress() as progress:
@@ -87,7 +87,7 @@ def decided_here(
         affected = (each for each in deciding.affected_nodes() if among is None or each in among)
         nodes = [node] if node else list(affected)
         decisions = deciding.decisions(nodes[:MOST], chosen.policy, pods_of)
-        plans = tuple(described(decision, everything=bool(node)) for decision in decisions)
+        plans = tuple(node_plan(decision, everything=bool(node)) for decision in decisions)
     return Plans(
         source=HERE,
         policy=chosen.source,

@@ -20,7 +20,7 @@ from remediator.plan.steps import (
     WriteNodeConditions,
     WriteStatus,
 )
-from remediator.policy.duration import spelled
+from remediator.policy.duration import spell
 from remediator.policy.table import MODES, Place, Policy, Row
 
 
@@ -142,12 +142,12 @@ def _row(row: Row) -> ExplainedRow:
         name=row.name,
         mode=row.mode,
         ceiling=row.ceiling,
-        settle=spelled(row.settle),
-        soak=spelled(row.soak),
+        settle=spell(row.settle),
+        soak=spell(row.soak),
         patient=row.patient,
-        repeat=f"{row.repeat.count} in {spelled(row.repeat.within)}",
+        repeat=f"{row.repeat.count} in {spell(row.repeat.within)}",
         sticky=row.sticky,
-        probation=spelled(row.probation),
+        probation=spell(row.probation),
         evict=str(row.evict),
         why=row.why,
     )

@@ -42,7 +42,7 @@ class AbsentPods:
         self._reserved: dict[str, frozenset[_Reservation]] = {}
         """By node: the reservations when its pods were last listed."""
 
-    def without(self, view: NodeView) -> NodeView:
+    def without_pods(self, view: NodeView) -> NodeView:
         """Return a view for which no pods are needed, and forget its node."""
         self._known.pop(view.node, None)
         self._reserved.pop(view.node, None)
@@ -57,15 +57,15 @@ class AbsentPods:
         reserved = _reservations(view)
         ended = self._reserved.get(view.node, frozenset()) - reserved
         self._reserved[view.node] = reserved
-        view = self._listed(view, live=live, within=0.0 if ended else REMEMBERED)
+        view = self._list_pods(view, live=live, within=0.0 if ended else REMEMBERED)
         if view.usage.pods is None:
             return view
         before, now = self._known.get(view.node, {}), self._clock()
-        if _absent(view) - {uid for uid, absence in before.items() if absence.proven}:
-            view = self._listed(view, live=live, within=REMEMBERED_WITHOUT)
+        if _absent_uids(view) - {uid for uid, absence in before.items() if absence.proven}:
+            view = self._list_pods(view, live=live, within=REMEMBERED_WITHOUT)
             if view.usage.pods is None:
                 return view
-        found = {uid: before.get(uid, _Absence(now)) for uid in _absent(view)}
+        found = {uid: before.get(uid, _Absence(now)) for uid in _absent_uids(view)}
         overdue = {
             uid
             for uid, absence in found.items()
@@ -73,9 +73,9 @@ class AbsentPods:
         }
         if overdue:
             # The lists so far may have come from the API server's cache: that proves nothing.
-            newest = view if live else self._listed(view, live=True)
+            newest = view if live else self._list_pods(view, live=True)
             if newest.usage.pods is not None:
-                view, there = newest, _absent(newest)
+                view, there = newest, _absent_uids(newest)
                 found = {
                     uid: _Absence(absence.since, absence.proven or uid in overdue)
                     for uid, absence in found.items()
@@ -89,8 +89,8 @@ class AbsentPods:
         usage = msgspec.structs.replace(view.usage, pods_gone=gone)
         return msgspec.structs.replace(view, usage=usage)
 
-    def _listed(self, view: NodeView, *, live: bool, within: float = REMEMBERED) -> NodeView:
-        pods = self._pods.of(view.node, live=live, within=within)
+    def _list_pods(self, view: NodeView, *, live: bool, within: float = REMEMBERED) -> NodeView:
+        pods = self._pods.list_pods(view.node, live=live, within=within)
         usage = msgspec.structs.replace(view.usage, pods=pods, pods_live=live)
         return msgspec.structs.replace(view, usage=usage)
 
@@ -103,7 +103,7 @@ def _reservations(view: NodeView) -> frozenset[_Reservation]:
     )
 
 
-def _absent(view: NodeView) -> frozenset[str]:
+def _absent_uids(view: NodeView) -> frozenset[str]:
     """Return the UIDs of what devices of the node are reserved for without a pod that is listed."""
     devices = {device.device for device in view.slices.devices} | {
         rule.device for rule in view.stored.rules

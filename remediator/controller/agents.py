@@ -46,11 +46,11 @@ class Agents:
             leases(lease_namespace),
             Lease,
             params={"fieldSelector": f"metadata.name!={LEASE_NAME}"},
-            on_change=self._lease,
+            on_change=self._on_lease,
             by_watch=True,
         )
 
-    def unreported(self, nodes: Iterable[str]) -> Mapping[str, bool]:
+    def stale_by_node(self, nodes: Iterable[str]) -> Mapping[str, bool]:
         """Return for each node whether its agent is silent; {} while our own watches are dead.
 
         A watch counts as dead earlier than an agent, so that a dead watch of ours never looks like
@@ -59,15 +59,15 @@ class Agents:
         last_contact = min(self._reports.last_contact, self.leases.last_contact)
         if not last_contact or monotonic() - last_contact > WATCH_DEAD:
             return {}
-        return {node: bool(self._freshness.stale(node)) for node in nodes}
+        return {node: bool(self._freshness.why_stale(node)) for node in nodes}
 
-    def stale(self, node: str) -> str:
+    def why_stale(self, node: str) -> str:
         """Return why a node's report is not trusted: it cannot be read, or is too old; else ""."""
         if node in self._reports.unreadable:
             return f"the report of {node} cannot be read; the log says what is wrong with it"
         report = self._reports.items().get(node)
         interval = report.status.report_interval_seconds if report else REPORT_INTERVAL
-        return self._freshness.stale(node, interval)
+        return self._freshness.why_stale(node, interval)
 
     def renewals(self, node: str, content_hash: str) -> tuple[datetime, ...]:
         """Return when a node's agent confirmed a report lately; () while it did not."""
@@ -77,14 +77,14 @@ class Agents:
         """Whether a node's agent has last confirmed another report than this one."""
         return self._renewals.is_overtaken(node, content_hash)
 
-    def behind(self, node: str) -> timedelta | None:
+    def clock_lag(self, node: str) -> timedelta | None:
         """Return how far a node's clock is behind, by its last Lease; None where it has none.
 
         The age of a Lease that came in a list is included: a minute at most.
         """
         return self._behind.get(node)
 
-    def reported(self, change: Change[NodeDeviceHealth]) -> None:
+    def on_report(self, change: Change[NodeDeviceHealth]) -> None:
         if change.new is None:
             self._freshness.forget(change.key)
         elif change.listed:
@@ -93,7 +93,7 @@ class Agents:
         else:
             self._freshness.note_change(change.key, "report")
 
-    def _lease(self, change: Change[Lease]) -> None:
+    def _on_lease(self, change: Change[Lease]) -> None:
         name = change.key.rpartition("/")[2]
         if not name.startswith(AGENT_LEASE_PREFIX):
             return
@@ -105,7 +105,7 @@ class Agents:
             if node not in self._reports.items():
                 self._freshness.forget(node)
             return
-        was_stale = bool(self._freshness.stale(node))
+        was_stale = bool(self._freshness.why_stale(node))
         renewed = change.new.spec.renew_time
         if renewed is not None:
             self._behind[node] = max(self._server_time() - renewed, timedelta())

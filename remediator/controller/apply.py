@@ -17,7 +17,7 @@ from kubeapi.resources import INCIDENTS, REPORTS
 from remediator.controller.cache import Cache
 from remediator.controller.evictions import Evictions
 from remediator.controller.incident_rights import REFUSALS, IncidentRights
-from remediator.controller.ledger import Count, Ledger, uncounted
+from remediator.controller.ledger import Count, Ledger, count_nothing
 from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.rate_limit import Pace, PacedError
 from remediator.controller.rejected_fields import Unstored
@@ -72,7 +72,7 @@ class Writer:
         leading: Callable[[], bool],
         *,
         unstored: Unstored,
-        count: Count = uncounted,
+        count: Count = count_nothing,
         cluster_name: str = "",
     ) -> None:
         self._client = client
@@ -110,7 +110,7 @@ class Writer:
         if wait := self._pace.ask(urgent=urgent, patient=patient):
             raise PacedError(wait)
         if isinstance(step, CreateRule):
-            if not self._sent(step):
+            if not self._hand_to_sender(step):
                 self._send(step)
             return
         # A step must not overtake a rule of its node that is still being written.
@@ -125,15 +125,15 @@ class Writer:
         self._node = node
         self._switches = self._rules.switches
         self._senders.join(node)
-        self._ledger.look(self._cache.incidents, self._leading)
-        self._try_again(node)
+        self._ledger.settle(self._cache.incidents, self._leading)
+        self._retry_statuses(node)
 
     def stop(self) -> None:
         self._senders.stop()
 
-    def _sent(self, step: CreateRule) -> bool:
+    def _hand_to_sender(self, step: CreateRule) -> bool:
         """Hand a rule to a sender while other nodes wait; return whether one has taken it."""
-        if not self._pace.hurried():
+        if not self._pace.has_urgent():
             return False
         node = self._node
 
@@ -162,13 +162,13 @@ class Writer:
             if error.status in REFUSALS and isinstance(step, _OF_INCIDENTS):
                 self.incident_rights.look()
             if isinstance(step, OpenIncident | WriteStatus):
-                self._ledger.failed(step, error)
+                self._ledger.on_failed(step, error)
             raise
 
     def _write(self, step: Step) -> None:
         match step:
             case OpenIncident(incident):
-                self._ledger.stored(step, self._open(incident))
+                self._ledger.on_stored(step, self._open(incident))
             case WriteStatus():
                 self._write_status(step)
             case CreateRule(rule):
@@ -193,7 +193,7 @@ class Writer:
         """
         incident, status = step.incident, cut_to_limits(step.status)
         try:
-            stored = self._stored(incident, status)
+            stored = self._patch_status(incident, status)
         except ApiError as error:
             if error.status not in UNSTORABLE:
                 raise
@@ -201,10 +201,10 @@ class Writer:
         if stored.status == status:
             self.unstored.forget(incident.name)
         else:
-            stored = self._in_part(stored, status)
-        self._ledger.stored(step, stored)
+            stored = self._remember_whole(stored, status)
+        self._ledger.on_stored(step, stored)
 
-    def _stored(self, incident: Incident, status: IncidentStatus) -> Incident:
+    def _patch_status(self, incident: Incident, status: IncidentStatus) -> Incident:
         metadata = {"resourceVersion": incident.metadata.resource_version}
         body = {"metadata": metadata, "status": merge_patch(status)}
         answer = self._client.merge_patch(f"{INCIDENTS}/{incident.name}/status", body)
@@ -222,15 +222,15 @@ class Writer:
         why = "the API server refuses its status, so less is written"
         _log.error("%s: %s: %s", incident.name, why, refused)
         try:
-            stored = self._stored(incident, without(status, refused.message))
+            stored = self._patch_status(incident, without(status, refused.message))
         except ApiError as error:
             if error.status not in UNSTORABLE:
                 raise
             less = without(status, error.message + refused.message, bulk=True)
-            stored = self._stored(incident, less)
+            stored = self._patch_status(incident, less)
         return stored
 
-    def _in_part(self, stored: Incident, status: IncidentStatus) -> Incident:
+    def _remember_whole(self, stored: Incident, status: IncidentStatus) -> Incident:
         """Remember the whole status, of which a part is stored; return the incident with it."""
         if not self._logged_lost:
             self._logged_lost = True
@@ -240,13 +240,13 @@ class Writer:
                 stored.name,
             )
         self.unstored.note(stored, status)
-        whole = self.unstored.whole(stored)
-        self._cache.incident(whole.name, whole)
+        whole = self.unstored.restore_whole(stored)
+        self._cache.put_incident(whole.name, whole)
         return whole
 
-    def _try_again(self, node: str) -> None:
+    def _retry_statuses(self, node: str) -> None:
         """Write the whole status again for incidents of a node where a part was refused earlier."""
-        due = self.unstored.due()
+        due = self.unstored.due_statuses()
         known = [stored for stored in self._cache.incidents() if stored.name in due] if due else []
         for incident in known:
             if incident.node != node or not self._leading() or self._pace.ask(patient=True):
@@ -268,7 +268,7 @@ class Writer:
         with suppress(NotFound):
             self._client.delete(f"{INCIDENTS}/{incident.name}", {"preconditions": exactly})
         self.unstored.forget(incident.name)
-        self._cache.incident(incident.name, None)
+        self._cache.put_incident(incident.name, None)
 
     def _prune_report(self, report: LeftReport) -> None:
         """Delete a report in the version that was seen: an agent that is back writes another one.
@@ -306,11 +306,11 @@ class Writer:
 
     def _cache_incident(self, answer: bytes) -> Incident:
         incident = msgspec.json.decode(answer, type=Incident)
-        self._cache.incident(incident.name, incident)
+        self._cache.put_incident(incident.name, incident)
         return incident
 
     def _create(self, rule: taint_rule.Rule) -> None:
-        body = taint_rule.manifest(rule, self._version())
+        body = taint_rule.manifest(rule, self._served_version())
         try:
             self._cache_rule(self._client.create(self._rules.path, body))
         except Conflict as error:
@@ -329,7 +329,7 @@ class Writer:
         except NotFound:
             raise refusal from None
         raw = msgspec.json.decode(there, type=RawRule)
-        stored = taint_rule.parse(raw, self._cache.published(rule.device))
+        stored = taint_rule.parse(raw, self._cache.published_device(rule.device))
         if stored is None or stored.device != rule.device:
             raise ApiError(
                 f"DeviceTaintRule {rule.name} exists and is not Draguard's, so {rule.device} "
@@ -356,7 +356,7 @@ class Writer:
         notes = {**unmarked, **marks["annotations"]}
         meta = {"resourceVersion": stored.resource_version, **marks, "annotations": notes}
         body = {"metadata": meta, "spec": {"taint": taint}}
-        self._version()
+        self._served_version()
         try:
             answer = self._client.merge_patch(f"{self._rules.path}/{stored.name}", body)
         except NotFound:
@@ -368,11 +368,11 @@ class Writer:
 
     def _cache_rule(self, answer: bytes) -> None:
         raw = msgspec.json.decode(answer, type=RawRule)
-        self._cache.rule(raw.metadata.name, raw)
+        self._cache.put_rule(raw.metadata.name, raw)
 
     def _delete(self, stored: taint_rule.Rule) -> None:
         exactly = {"uid": stored.uid, "resourceVersion": stored.resource_version}
-        version = self._version()
+        version = self._served_version()
         if self._rules.switches != self._switches:
             # The plan may have been made while no rules were served. It desires none then, which is
             # no reason to delete any.
@@ -382,9 +382,9 @@ class Writer:
         except NotFound:
             if self._rules.probe() != version:
                 raise  # the version is gone and not the rule
-        self._cache.rule(stored.name, None)
+        self._cache.put_rule(stored.name, None)
 
-    def _version(self) -> str:
+    def _served_version(self) -> str:
         if self._rules.version is None:
             raise RulesNotServedError(
                 "this API server has no DeviceTaintRules; Kubernetes 1.37 has them, 1.36 needs "

@@ -12,7 +12,7 @@ from remediator.model.incident import Incident
 from remediator.policy.limits import LONGEST_RATE
 
 
-class Counted:
+class BudgetedIncidents:
     """An index; `Cache` feeds it under its lock."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -25,7 +25,7 @@ class Counted:
     def put(self, name: str, new: Incident | None) -> None:
         """Take in a change of an incident, None when it is gone."""
         old = self._found.pop(name, None)
-        until = None if new is None or new.open else _ends(new)
+        until = None if new is None or new.open else _counts_until(new)
         if new is not None and (new.open or until is not None):
             self._found[name] = new
             if until is not None:
@@ -40,7 +40,7 @@ class Counted:
             _, name = heappop(self._ends)
             # The incident may have changed since this entry was made, and have a later one.
             found = self._found.get(name)
-            until = None if found is None or found.open else _ends(found)
+            until = None if found is None or found.open else _counts_until(found)
             if until is not None and until <= now:
                 del self._found[name]
                 self._copy = None
@@ -49,7 +49,7 @@ class Counted:
         return self._copy
 
 
-def _ends(incident: Incident) -> datetime | None:
+def _counts_until(incident: Incident) -> datetime | None:
     """Return when what an incident began is out of every rate; None where it began nothing."""
     status = incident.status
     begun = [

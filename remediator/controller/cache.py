@@ -14,7 +14,7 @@ from exporter.model.last_published import last_published
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice
 from kubeapi import clock
-from remediator.controller.budgeted_incidents import Counted
+from remediator.controller.budgeted_incidents import BudgetedIncidents
 from remediator.controller.gpu_index import GpuIndex
 from remediator.controller.index import Buckets, Index, Key
 from remediator.controller.left_reports import LeftReports
@@ -23,7 +23,7 @@ from remediator.controller.slice_index import SliceIndex
 from remediator.metrics.claims import Claims, ClaimStates
 from remediator.metrics.devices import PoolCount, pool_count
 from remediator.metrics.mig import MigRequest
-from remediator.metrics.stock import DeviceCounts, Stock, selected
+from remediator.metrics.stock import DeviceCounts, Stock, selection_of
 from remediator.model.claim import Claim, compute_domain
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
@@ -47,7 +47,7 @@ class Cache:
         self._reports: dict[str, NodeDeviceHealth] = {}
         self.drivers = drivers
         self._slices = SliceIndex(drivers)
-        self._rule_index = RuleIndex(self._slices.device)
+        self._rule_index = RuleIndex(self._slices.find_device)
         self._incidents: Index[Incident] = Index(_incident_keys)
         self._claims: Buckets[Claim] = Buckets(_claim_keys)
         self._reporters: dict[str, set[str]] = defaultdict(set)
@@ -59,14 +59,14 @@ class Cache:
         """Whether Nodes were listed, so that one that is not here is gone."""
         self._left = LeftReports(now)
         self.gpu_index = GpuIndex(now)
-        self._counted = Counted(now)
+        self._counted = BudgetedIncidents(now)
         self._stock = Stock()
         self._claim_states = Claims()
 
     def nodes(self) -> frozenset[str]:
         """Return every node that a report, a rule or an incident names, gone or not."""
         with self._lock:
-            ruled = {rule.node for rule in self._rule_index.standing()}
+            ruled = {rule.node for rule in self._rule_index.standing_rules()}
             # Closed ones too: they are pruned where no agent reports any more.
             remembered = {incident.node for incident in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
@@ -79,7 +79,7 @@ class Cache:
         """
         with self._lock:
             incidents, nodes = self._incidents.all(), self.nodes()
-            busy = {rule.node for rule in self._rule_index.standing()}
+            busy = {rule.node for rule in self._rule_index.standing_rules()}
             busy |= {incident.node for incident in incidents if incident.open}
             waiting = self._left.choose(busy if self.nodes_known else nodes)
             return nodes - (waiting - {incident.node for incident in incidents})
@@ -87,18 +87,18 @@ class Cache:
     def rules(self) -> tuple[Rule, ...]:
         """Return our rules, one for each device."""
         with self._lock:
-            return self._rule_index.standing()
+            return self._rule_index.standing_rules()
 
-    def published(self, device: Device) -> SliceDevice | None:
+    def published_device(self, device: Device) -> SliceDevice | None:
         """Return the device that is published under a name now."""
         with self._lock:
-            return self._slices.device(device)
+            return self._slices.find_device(device)
 
     def incidents(self) -> tuple[Incident, ...]:
         with self._lock:
             return self._incidents.all()
 
-    def reporting(self) -> tuple[str, ...]:
+    def reporting_nodes(self) -> tuple[str, ...]:
         """Return the nodes of which a report is stored and that are still there.
 
         The report of a node that is gone stays for a week, and its agent needs no repair.
@@ -120,7 +120,7 @@ class Cache:
     def claim_states(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are waited for."""
         with self._lock:
-            return self._claim_states.counted()
+            return self._claim_states.counts()
 
     def stock(self) -> DeviceCounts:
         """Return the published devices by group, and by pool; counts what changed, in small bites.
@@ -128,32 +128,32 @@ class Cache:
         The lock is released after each pool: a decision must not wait for a page.
         """
         with self._lock:
-            stale = self._stock.stale()
+            stale = self._stock.stale_pools()
         for pool in stale:
             with self._lock:
                 self._stock.count(pool, self._pool_count)
         with self._lock:
-            return self._stock.counted()
+            return self._stock.counts()
 
     def _pool_count(self, node: str, pool: PoolKey) -> PoolCount:
-        mine = self._slices.on_node(node)
+        mine = self._slices.devices_of(node)
         devices = [device for device in mine if (device.device.driver, device.device.pool) == pool]
         key = pool_key(*pool)
         return pool_count(
             devices,
-            self._rule_index.on_pools([key]),
-            self._rule_index.foreign(device.device for device in devices),
+            self._rule_index.rules_on_pools([key]),
+            self._rule_index.foreign_rules(device.device for device in devices),
             self._claims.under([key]).values(),
         )
 
-    def view(self, node: str, stale: Callable[[str], str]) -> NodeView:
+    def view(self, node: str, why_stale: Callable[[str], str]) -> NodeView:
         """Return one node as it is known now.
 
-        `stale` returns why a node's report is not to be believed, "" when it is.
+        `why_stale` returns why a node's report is not trusted, "" when it is.
         """
         with self._lock:
             report = self._reports.get(node)
-            devices = self._slices.on_node(node)
+            devices = self._slices.devices_of(node)
             pools = {(part.device.driver, part.device.pool) for part in devices}
             away = tuple(
                 part
@@ -161,7 +161,7 @@ class Cache:
                 if (part.device.driver, part.device.pool) not in pools
             )
             reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
-            rules, leftovers = self._rule_index.of(node, reported)
+            rules, leftovers = self._rule_index.rules_of(node, reported)
             # An incident that is not looked up is opened again, under a name that is taken.
             known = reported | {rule.gpu for rule in rules} | _uuids(devices)
             about = [("node", node), *(("gpu", uuid) for uuid in known)]
@@ -176,19 +176,19 @@ class Cache:
             handled = {rule.gpu for rule in rules if rule.node != node}
             handled |= {known.spec.uuid for known in incidents if known.open and known.node != node}
             places = self.gpu_index.places
-            elsewhere, also_at = self._elsewhere(node, known | uuids, stale, handled)
+            elsewhere, also_at = self._find_elsewhere(node, known | uuids, why_stale, handled)
             return NodeView(
                 node=node,
                 agent=AgentView(
                     report=report.status if report else None,
-                    stale=stale(node),
+                    stale=why_stale(node),
                     left=self._left.find(report),
                 ),
                 slices=SliceView(
                     inventory=devices,
                     last_published=away,
-                    unbound=self._slices.unbound(node, reported - _uuids(devices)),
-                    contested=self._slices.contested(node),
+                    unbound=self._slices.why_unbound(node, reported - _uuids(devices)),
+                    contested=self._slices.contested_pools(node),
                     elsewhere=elsewhere,
                     also_at=also_at,
                     also_reported=frozenset(
@@ -201,7 +201,7 @@ class Cache:
                     incidents=incidents,
                     rules=rules,
                     leftovers=leftovers,
-                    foreign=self._rule_index.foreign(names),
+                    foreign=self._rule_index.foreign_rules(names),
                 ),
                 usage=UsageView(
                     claims=claims,
@@ -216,7 +216,7 @@ class Cache:
         """Return what budgets are counted against."""
         with self._lock:
             self.gpu_index.forget_old()
-            rules = self._rule_index.standing()
+            rules = self._rule_index.standing_rules()
             return Fleet(
                 rules=(*rules, *self._promised.values()) if self._promised else rules,
                 incidents=self._counted.all(),
@@ -237,8 +237,8 @@ class Cache:
             found |= self._claims.under(("domain", domain) for domain in domains)
         return tuple(found.values())
 
-    def _elsewhere(
-        self, node: str, uuids: set[str], stale: Callable[[str], str], handled: set[str]
+    def _find_elsewhere(
+        self, node: str, uuids: set[str], why_stale: Callable[[str], str], handled: set[str]
     ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]:
         """Return the other nodes that list a GPU, and the silent ones that publish it as well.
 
@@ -256,10 +256,10 @@ class Cache:
             # While no node publishes it, it is that of the node that did so last.
             owners = publishers or self.gpu_index.last_publishers(uuid)
             owned = node in owners and node in reporters
-            rivals = set[str]() if owned else {rival for rival in reporters if not stale(rival)}
+            rivals = set[str]() if owned else {rival for rival in reporters if not why_stale(rival)}
             silent = set[str]()
-            if owned and not stale(node):
-                silent = {rival for rival in publishers if stale(rival)}
+            if owned and not why_stale(node):
+                silent = {rival for rival in publishers if why_stale(rival)}
             others = (rivals | publishers) - silent - {node}
             if others:
                 found[uuid] = tuple(sorted(others | silent))
@@ -267,7 +267,7 @@ class Cache:
                 also_at[uuid] = tuple(sorted(silent))
         return found, also_at
 
-    def report(self, name: str, new: NodeDeviceHealth | None, *, listed: bool = False) -> None:
+    def put_report(self, name: str, new: NodeDeviceHealth | None, *, listed: bool = False) -> None:
         """Take in a report, None when it is gone; one that is `listed` may be an old one."""
         with self._lock:
             old = self._reports.pop(name, None)
@@ -276,12 +276,12 @@ class Cache:
             if new is not None:
                 self._reports[name] = new
             self._left.note(name, new, gone=name not in self._nodes, listed=listed)
-            self.gpu_index.reported(name, new.status if new else None)
-            rivals = self._move(self._reporters, name, before, after)
+            self.gpu_index.put_report(name, new.status if new else None)
+            rivals = self._update_owners(self._reporters, name, before, after)
         for node in {name, *rivals}:
             self._mark(node)
 
-    def slice(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+    def put_slice(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         with self._lock:
             dirty = self._slices.put(name, old, new)
             placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
@@ -290,14 +290,14 @@ class Cache:
                 if not node:
                     continue
                 before, after = self._slices.publish(node, name, part)
-                self.gpu_index.published(node, after)
-                self._stock.published(node, before, after)
-                dirty |= self._move(self._publishers, node, _uuids(before), _uuids(after))
-                dirty |= {node, *self._rule_index.published()}
+                self.gpu_index.put_devices(node, after)
+                self._stock.put_devices(node, before, after)
+                dirty |= self._update_owners(self._publishers, node, _uuids(before), _uuids(after))
+                dirty |= {node, *self._rule_index.retry_nameless()}
         for node in dirty:
             self._mark(node)
 
-    def _move(
+    def _update_owners(
         self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
     ) -> set[str]:
         """Note which node names which GPU now; return the nodes whose contest began or ended."""
@@ -324,21 +324,23 @@ class Cache:
             self._promised.pop(rule.name, None)
         self._mark(node)
 
-    def rule(self, name: str, new: RawRule | None, *, listed: bool = False, gone: str = "") -> None:
+    def put_rule(
+        self, name: str, new: RawRule | None, *, listed: bool = False, gone: str = ""
+    ) -> None:
         """Take in any DeviceTaintRule, ours or not; `listed` and `gone` as in `RuleIndex.put`."""
         with self._lock:
             touched = self._rule_index.put(name, new, listed=listed, gone=gone)
-            self._stock.ruled(name, selected(new))
+            self._stock.put_rule(name, selection_of(new))
         for node in touched:
             self._mark(node)
 
-    def incident(
+    def put_incident(
         self, name: str, new: Incident | None, *, listed: bool = False, gone: str = ""
     ) -> None:
         """Take in an incident, None when it is gone; `listed` and `gone` as in `RuleIndex.put`."""
         with self._lock:
             old = self._incidents.get(name)
-            if new and old and not listed and _overtaken(old, new):
+            if new and old and not listed and _is_overtaken(old, new):
                 return
             # The one that was deleted had this name before the one that we wrote since.
             if new is None and old and gone and old.metadata.uid != gone:
@@ -348,7 +350,7 @@ class Cache:
         for node in {incident.node for incident in (old, new) if incident is not None}:
             self._mark(node)
 
-    def node(self, name: str, new: NodeFacts | None) -> None:
+    def put_node(self, name: str, new: NodeFacts | None) -> None:
         """Take in a Node, None when it is gone; mark it for a decision where that matters."""
         with self._lock:
             old = self._nodes.pop(name, None)
@@ -362,14 +364,14 @@ class Cache:
         if came_or_went or changed:
             self._mark(name)
 
-    def claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
+    def put_claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
         touched, pools = _pools(old) | _pools(new), _pool_names(old) | _pool_names(new)
         with self._lock:
-            self.gpu_index.claimed(old, new)
-            self._claim_states.changed(key, old, new)
-            self._stock.claimed(pools)
+            self.gpu_index.put_claim(old, new)
+            self._claim_states.put(key, old, new)
+            self._stock.mark_stale(pools)
             self._claims.move(key, old, new)
-            dirty = {rule.node for rule in self._rule_index.on_pools(touched)}
+            dirty = {rule.node for rule in self._rule_index.rules_on_pools(touched)}
             dirty |= {incident.node for incident in self._incidents.under(touched).values()}
             # A GPU that is not published is in no pool, and its node may wait for these pods.
             nodes = {self._slices.node_of(pool) for pool in pools}
@@ -404,7 +406,7 @@ def _incident_keys(incident: Incident) -> set[Key]:
     return keys | {pool_key(device.driver, device.pool) for device in devices}
 
 
-def _overtaken(stored: Incident, received: Incident) -> bool:
+def _is_overtaken(stored: Incident, received: Incident) -> bool:
     mine, theirs = stored.metadata, received.metadata
     have, new = version(mine.resource_version), version(theirs.resource_version)
     # In one version only what could not be stored differs (`rejected_fields`).

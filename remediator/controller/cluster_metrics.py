@@ -27,7 +27,7 @@ def cluster_rows(
     brakes: Rows | None = None,
     unread: Mapping[WatchedKind, int] | None = None,
 ) -> Rows:
-    """Return the samples of everything that is known; `unread`: as `Informers.unread` has it."""
+    """Return the samples of everything that is known; `unread` as `Informers.unread_counts`."""
     unread = unread or {}
     totals, counts = cache.stock()
     states, pending = cache.claim_states()

@@ -46,12 +46,12 @@ class Crashes:
         """By how many milliseconds the clock of a node was set back in that boot, in all."""
         self._suspicions = Suspicions()
 
-    def wants_pods(self, view: NodeView) -> bool:
+    def needs_pods(self, view: NodeView) -> bool:
         """Return whether the node's pods are needed: some application XID was counted since."""
         with self._lock:
-            return any(record.code in BY_OWNER for _, record in self._risen(view))
+            return any(record.code in BY_OWNER for _, record in self._risen_records(view))
 
-    def seen(self, view: NodeView) -> Mapping[str, Fault]:
+    def find_suspects(self, view: NodeView) -> Mapping[str, Fault]:
         """Take in a view of a node, and return what is suspect there, by GPU UUID."""
         report = view.agent.report
         if report is None:
@@ -63,7 +63,7 @@ class Crashes:
             return {}
         with self._lock:
             self._follow_clock(view, report)
-            for gpu, record in self._risen(view):
+            for gpu, record in self._risen_records(view):
                 owners = _owners(view, gpu, record)
                 self._suspicions.add(Sighting(gpu.uuid, record.code, record.last_seen, owners))
             self._counts[view.node] = (report.boot_id, _counts(report.gpus))
@@ -86,7 +86,7 @@ class Crashes:
             self._suspicions.set_back(uuids, timedelta(milliseconds=by))
         self._set_back[view.node] = report.clock_set_back_ms
 
-    def _risen(self, view: NodeView) -> Iterable[tuple[GpuHealth, XidRecord]]:
+    def _risen_records(self, view: NodeView) -> Iterable[tuple[GpuHealth, XidRecord]]:
         """Return the records that count more than in the last report of the same boot.
 
         A second source that names the slice moves a count from one record to

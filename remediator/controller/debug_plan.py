@@ -75,11 +75,11 @@ class Eyes(Protocol):
 
     def fleet(self) -> Fleet: ...
 
-    def known(self) -> Collection[str]:
+    def known_nodes(self) -> Collection[str]:
         """Return every known node."""
         ...
 
-    def reporting(self) -> Collection[str]:
+    def affected_nodes(self) -> Collection[str]:
         """Return the nodes with something to report."""
         ...
 
@@ -100,7 +100,7 @@ class DebugPlan:
 
     def __call__(self, request: Request) -> Response:
         chosen = request.query.get("node", "")
-        if chosen and chosen not in self._eyes.known():
+        if chosen and chosen not in self._eyes.known_nodes():
             return Response(404, body=f"nothing is known of a node {chosen!r}\n".encode())
         page = self._page(chosen)
         if request.query.get("format") == "json" or "application/json" in request.accept:
@@ -110,10 +110,10 @@ class DebugPlan:
 
     def _page(self, chosen: str) -> Page:
         now = self._now()
-        reporting = [chosen] if chosen else sorted(self._eyes.reporting())
+        reporting = [chosen] if chosen else sorted(self._eyes.affected_nodes())
         policy, fleet = self._policy(), self._eyes.fleet()
         plans = tuple(
-            described(
+            node_plan(
                 decide_node(self._eyes.peek(node), fleet, policy, now), everything=bool(chosen)
             )
             for node in reporting[:MOST]
@@ -127,7 +127,7 @@ class DebugPlan:
         )
 
 
-def described(decision: NodeDecision, *, everything: bool) -> NodePlan:
+def node_plan(decision: NodeDecision, *, everything: bool) -> NodePlan:
     """Put a decision into words."""
     by_index = sorted(decision.pairs, key=lambda pair: (_index(pair[0]) or 0, pair[0].uuid))
     kinds = (Sick, Unknown, Healthy)
@@ -222,7 +222,7 @@ def text(page: Page) -> str:
                 shown = _wake(value) if isinstance(value, Wake) else shown
                 lines += [] if shown in ("", None) else [f"    {name}: {shown}"]
     if not page.nodes:
-        lines.append("no node has an open incident or a taint rule")
+        lines.append("no node has an open incident or a taint rule of Draguard")
     if page.left_out:
         lines.append(f"{page.left_out} more nodes are left out; select one with ?node=NAME")
     return "\n".join(lines) + "\n"

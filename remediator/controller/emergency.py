@@ -39,7 +39,7 @@ class _Namespaces(msgspec.Struct, frozen=True):
     items: tuple[Namespace, ...] = ()
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Do nothing about a change."""
 
 
@@ -51,7 +51,7 @@ class Emergency:
     """
 
     def __init__(
-        self, client: Client, namespace: str, on_change: Callable[[], None] = nothing
+        self, client: Client, namespace: str, on_change: Callable[[], None] = do_nothing
     ) -> None:
         self._namespace = namespace
         self._on_change = on_change
@@ -65,7 +65,7 @@ class Emergency:
             NAMESPACES,
             Namespace,
             params=self._only,
-            on_change=self._changed,
+            on_change=self._on_namespace,
         )
 
     def start(self) -> None:
@@ -79,14 +79,14 @@ class Emergency:
         return (self._reflector,)
 
     @property
-    def stopped(self) -> str:
+    def stop_reason(self) -> str:
         """The user and reason of the stop; "" while there is none, as far as could be read."""
-        if self.blind and not self._logged_blind:
-            _log.warning("emergency stop: %s", self.blind)
-        self._logged_blind = bool(self.blind)
+        if self.why_blind and not self._logged_blind:
+            _log.warning("emergency stop: %s", self.why_blind)
+        self._logged_blind = bool(self.why_blind)
         return self._stopped
 
-    def stored(self) -> str:
+    def read_stop(self) -> str:
         """Read the stop as it is stored now; one that is found is in force from now on.
 
         Raises ApiError, or one of UNREADABLE. Without the right to read it, the stop that was seen
@@ -111,7 +111,7 @@ class Emergency:
         that it refuses everything.
         """
         try:
-            self.stored()
+            self.read_stop()
             self._looked = True
         except ApiError as error:
             self._looked = error.status == FORBIDDEN
@@ -121,12 +121,12 @@ class Emergency:
             _log.warning("emergency stop: cannot be read yet: %s", error)
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether decisions need not wait: the namespace was read once, or we may not read it."""
         return self._reflector.synced or self._looked
 
     @property
-    def blind(self) -> str:
+    def why_blind(self) -> str:
         """Why a stop would not be seen, "" when it would."""
         if self._reflector.synced or not self._reflector.error:
             return ""
@@ -136,7 +136,7 @@ class Emergency:
             "of it, or use emergency_stop of the policy file"
         )
 
-    def _changed(self, change: Change[Namespace]) -> None:
+    def _on_namespace(self, change: Change[Namespace]) -> None:
         before, self._stopped = self._stopped, stop_of(change.new)
         if self._stopped == before:
             return

@@ -42,7 +42,7 @@ class EventRecorder:
             self._thread.join(2.0)
         self._client.close()
 
-    def tell(self, event: events.Event, now: datetime) -> None:
+    def record(self, event: events.Event, now: datetime) -> None:
         """Have an Event posted unless it was posted before."""
         with self._guard:
             if event in self._recorded or self._waiting.full():

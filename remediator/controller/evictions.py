@@ -74,7 +74,7 @@ class Evictions:
             if now >= eviction.again_at + FORGOTTEN_AFTER:
                 del self._evictions[uid]
         before = self._evictions.get(pod.uid, _Eviction(now))
-        if pod in self.not_looked_at or not self.due(pod):
+        if pod in self.not_looked_at or not self.is_due(pod):
             return
         try:
             if delete:
@@ -82,18 +82,18 @@ class Evictions:
                 path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}"
                 self._client.delete(path, {"preconditions": {"uid": pod.uid}})
             else:
-                self._ask(pod)
+                self._request(pod)
         except (NotFound, Conflict):
             self._evictions[pod.uid] = _Eviction(now + SETTLING)
         except ApiError as error:
-            self._refused(pod, before.refusals, error, now)
+            self._note_refusal(pod, before.refusals, error, now)
         else:
             self.accepted += 1
             self._evictions[pod.uid] = _Eviction(now + SETTLING)
             done = "deleted" if delete else "evicted"
             _log.info("%s/%s is %s from %s", pod.namespace, pod.pod, done, pod.device)
 
-    def due(self, pod: AffectedPod) -> bool:
+    def is_due(self, pod: AffectedPod) -> bool:
         """Whether a request for a pod would be sent now.
 
         A server that does not answer costs a decision one time limit, not one for each pod.
@@ -102,7 +102,7 @@ class Evictions:
         return now >= max(known.again_at if known else now, self._silent_until)
 
     @property
-    def waiting(self) -> int:
+    def refused_pods(self) -> int:
         """How many pods were refused at their last request."""
         return sum(eviction.refusals > 0 for eviction in list(self._evictions.values()))
 
@@ -112,7 +112,7 @@ class Evictions:
             uid: eviction.why for uid, eviction in list(self._evictions.items()) if eviction.why
         }
 
-    def _refused(self, pod: AffectedPod, refusals: int, error: ApiError, now: float) -> None:
+    def _note_refusal(self, pod: AffectedPod, refusals: int, error: ApiError, now: float) -> None:
         budget = error.status == TOO_MANY_REQUESTS
         self.refused += budget
         self.failed += not budget
@@ -134,7 +134,7 @@ class Evictions:
             error,
         )
 
-    def _ask(self, pod: AffectedPod) -> None:
+    def _request(self, pod: AffectedPod) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}/eviction"
         self._client.create(
             path,

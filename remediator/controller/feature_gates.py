@@ -47,10 +47,10 @@ class Gates:
         self._since: dict[str, tuple[int, float]] = {}
         """By name: the generation that has no condition, and since when."""
 
-    def observed(self, change: Change[StatedRule]) -> None:
+    def on_rule(self, change: Change[StatedRule]) -> None:
         """Take in a change of any rule, ours or not."""
         with self._guard:
-            if change.new is not None and _awaits_a_word(change.new):
+            if change.new is not None and _awaits_condition(change.new):
                 generation = change.new.metadata.generation
                 known = self._since.get(change.key)
                 if known is None or known[0] != generation:
@@ -58,7 +58,7 @@ class Gates:
             else:
                 self._since.pop(change.key, None)
 
-    def silent(self) -> tuple[str, ...]:
+    def ignored_rules(self) -> tuple[str, ...]:
         """Return the names of rules that should have been acted on by now and were not."""
         before = self._clock() - SILENT_AFTER
         with self._guard:
@@ -66,7 +66,7 @@ class Gates:
         return tuple(sorted(found))
 
 
-def _awaits_a_word(rule: StatedRule) -> bool:
+def _awaits_condition(rule: StatedRule) -> bool:
     # A condition without a generation counts as one of the present generation.
     now = (None, rule.metadata.generation)
     conditions = [

@@ -69,13 +69,13 @@ class Served(Protocol):
 class Pods(Protocol):
     """The pods of nodes, as a last look lists them."""
 
-    def anew(self, node: str, /) -> tuple[PodFacts, ...] | None: ...
+    def list_newest(self, node: str, /) -> tuple[PodFacts, ...] | None: ...
 
 
 class Stop(Protocol):
     """The emergency stop, as a last look reads it."""
 
-    def stored(self) -> str: ...
+    def read_stop(self) -> str: ...
 
 
 class FinalCheck:
@@ -166,7 +166,7 @@ class FinalCheck:
         return ""
 
     def _pods_differ(self, view: NodeView) -> str:
-        pods = self._pods.anew(view.node)
+        pods = self._pods.list_newest(view.node)
         if pods is None:
             return f"the pods of {view.node} could not be listed before the disruption"
         known = {pod.uid for pod in view.usage.pods or ()}
@@ -205,7 +205,7 @@ class FinalCheck:
         """Return what a user has written meanwhile: the emergency stop, a hold, another intent."""
         if not (devices or every):
             return ""
-        if stopped := self._stop.stored():
+        if stopped := self._stop.read_stop():
             return f"the emergency stop is set: {stopped}"
         known = {part.device: part for part in view.slices.devices if part.device in devices}
         gpus = {part.parent_uuid or part.uuid for part in known.values()}

@@ -56,13 +56,13 @@ class GpuIndex:
         self._claimed: dict[Device, tuple[str, ...]] = {}
         self._versions: dict[str, tuple[str, str]] = {}
 
-    def published(self, node: str, devices: tuple[SliceDevice, ...]) -> None:
+    def put_devices(self, node: str, devices: tuple[SliceDevice, ...]) -> None:
         """Take in what a node publishes now."""
         before, after = self._published.pop(node, {}), _gpus(node, devices)
         if after:
             self._published[node] = after
         for uuid, parts in before.items():
-            self._unname(uuid, parts)
+            self._forget_names(uuid, parts)
         self._gpu_on.update((part.device, uuid) for uuid, parts in after.items() for part in parts)
         alone = (node,)
         for uuid in before.keys() ^ after.keys():
@@ -84,7 +84,7 @@ class GpuIndex:
             # It may have been published again since this entry was made, and then be kept longer.
             kept = self._kept.get(node, {}).get(uuid)
             if kept is not None and kept[1] <= now:
-                self._let_go(node, uuid)
+                self._drop_kept(node, uuid)
                 self._place((uuid,))
                 if not self._kept[node]:
                     del self._kept[node]
@@ -94,14 +94,14 @@ class GpuIndex:
         kept, until = self._kept.setdefault(node, {}), self._now() + SEEN_FOR
         concerned = set(kept)
         for uuid in after.keys() & kept.keys():
-            self._let_go(node, uuid)
+            self._drop_kept(node, uuid)
         for uuid in before.keys() - after.keys():
             kept[uuid] = (before[uuid], until)
             self._keepers[uuid].add(node)
             heappush(self._ends, (until, node, uuid))
         # The oldest go first. A node may invent GPUs, so there is a limit.
         for uuid in [*kept][: max(len(kept) - NODE_SHARE, 0)]:
-            self._let_go(node, uuid)
+            self._drop_kept(node, uuid)
         for uuid, (parts, _) in kept.items():
             for part in parts:
                 self._gpu_on.setdefault(part.device, uuid)
@@ -113,20 +113,20 @@ class GpuIndex:
         """Return the nodes that published a GPU within the last 24 h and do so no more."""
         return frozenset(self._keepers.get(uuid, ()))
 
-    def _let_go(self, node: str, uuid: str) -> None:
+    def _drop_kept(self, node: str, uuid: str) -> None:
         parts, _ = self._kept[node].pop(uuid)
         self._keepers[uuid].discard(node)
         if not self._keepers[uuid]:
             del self._keepers[uuid]
         if node not in self._publishers.get(uuid, ()):
-            self._unname(uuid, parts)
+            self._forget_names(uuid, parts)
 
-    def _unname(self, uuid: str, parts: Iterable[SliceDevice]) -> None:
+    def _forget_names(self, uuid: str, parts: Iterable[SliceDevice]) -> None:
         for part in parts:
             if self._gpu_on.get(part.device) == uuid:
                 del self._gpu_on[part.device]
 
-    def reported(self, node: str, health: NodeHealth | None) -> None:
+    def put_report(self, node: str, health: NodeHealth | None) -> None:
         """Take in a node's report; None when it is gone."""
         before = self._domains.pop(node, {})
         domains = {gpu.uuid: _domain(gpu.fabric) for gpu in (health.gpus if health else ())}
@@ -140,9 +140,9 @@ class GpuIndex:
             moved |= self._published.get(node, {}).keys() | self._kept.get(node, {}).keys()
         self._place(moved)
 
-    def claimed(self, old: Claim | None, new: Claim | None) -> None:
+    def put_claim(self, old: Claim | None, new: Claim | None) -> None:
         """Take in a change of a claim."""
-        before, after = _held(old), _held(new)
+        before, after = _classes_by_device(old), _classes_by_device(new)
         if before == after:
             return
         for device, classes in before.items():
@@ -173,9 +173,9 @@ class GpuIndex:
             changes[id(place)] = (place, changes.get(id(place), (place, 0))[1] + change)
 
         for uuid in set(uuids):
-            old, new = self.places.get(uuid), self._found(uuid)
+            old, new = self.places.get(uuid), self._find_place(uuid)
             if old != new:
-                new = self._shared(new) if new else None
+                new = self._share_place(new) if new else None
                 if old is not None:
                     note(old, -1)
                 if new is not None:
@@ -192,7 +192,7 @@ class GpuIndex:
         for place, change in changes.values():
             self._count(place, change)
 
-    def _found(self, uuid: str) -> GpuPlace | None:
+    def _find_place(self, uuid: str) -> GpuPlace | None:
         nodes = self._publishers.get(uuid) or tuple(sorted(self._keepers.get(uuid, ())))
         if not nodes:
             return None
@@ -214,7 +214,7 @@ class GpuIndex:
             product=f"{product} with driver {version}" if product and version else product,
         )
 
-    def _shared(self, place: GpuPlace) -> GpuPlace:
+    def _share_place(self, place: GpuPlace) -> GpuPlace:
         """Return an equal place of a neighbour: most of a node's are, and this saves memory."""
         neighbours = islice(self._published.get(place.node, ()), 16)
         known = (self.places.get(neighbour) for neighbour in neighbours)
@@ -293,7 +293,7 @@ def _domain(fabric: FabricHealth) -> str:
     return f"{fabric.cluster_uuid}/{fabric.clique if fabric.clique is not None else ''}"
 
 
-def _held(claim: Claim | None) -> dict[Device, frozenset[str]]:
+def _classes_by_device(claim: Claim | None) -> dict[Device, frozenset[str]]:
     """Return by device the classes through which a claim holds it; admin access holds nothing."""
     if claim is None:
         return {}

@@ -59,18 +59,20 @@ class Informers:
         self._gates = Gates()
         self._minor: int | None = None
         """Minor release of the API server; read only while rules are served as v1alpha3."""
-        self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
-        self.slices = Versioned(client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._slice)
-        self.claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._claim)
+        self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._on_rule)
+        self.slices = Versioned(
+            client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._on_slice
+        )
+        self.claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._on_claim)
         self.emergency = Emergency(client, lease_namespace, self._mark_all)
         self._reports = Reflector(
-            client, REPORTS, NodeDeviceHealth, on_change=self._report, by_watch=True
+            client, REPORTS, NodeDeviceHealth, on_change=self._on_report, by_watch=True
         )
         self.nodes = Reflector(
-            client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
+            client, NODES, RawNode, on_change=self._on_node, by_watch=True, metadata_only=True
         )
         self.incidents = Reflector(
-            client, INCIDENTS, Incident, on_change=self._incident, by_watch=True
+            client, INCIDENTS, Incident, on_change=self._on_incident, by_watch=True
         )
         self.agents = Agents(
             client, self._reports, lease_namespace, stale_after, now, mark, cache.has_incident
@@ -88,18 +90,20 @@ class Informers:
 
     def reflectors(self) -> tuple[Reflector[Any], ...]:
         """Return every watch that there should be now."""
-        return (*self._needed(), self.nodes, *self.emergency.reflectors())
+        return (*self._required_watches(), self.nodes, *self.emergency.reflectors())
 
-    def _versioned(self) -> tuple[Versioned[Any], ...]:
+    def _versioned_kinds(self) -> tuple[Versioned[Any], ...]:
         return self.rules, self.slices, self.claims
 
-    def _needed(self) -> tuple[Reflector[Any], ...]:
+    def _required_watches(self) -> tuple[Reflector[Any], ...]:
         """Return the watches without which nothing is decided.
 
         Nodes are not among them: without their watch, decisions only know less about other actors.
         """
         served = [
-            resource.reflector for resource in self._versioned() if resource.version is not None
+            resource.reflector
+            for resource in self._versioned_kinds()
+            if resource.version is not None
         ]
         return (*self._reflectors, *(reflector for reflector in served if reflector is not None))
 
@@ -111,19 +115,20 @@ class Informers:
         """Wait until every collection was listed once; a part would look like the whole."""
         until = monotonic() + timeout
         return all(
-            reflector.wait_synced(max(0.0, until - monotonic())) for reflector in self._needed()
+            reflector.wait_synced(max(0.0, until - monotonic()))
+            for reflector in self._required_watches()
         )
 
     @property
-    def synced(self) -> bool:
+    def has_synced(self) -> bool:
         """Whether every collection was listed once: before, what is missing only looks deleted."""
         probed = self.rules.probed and all(
             resource.version for resource in (self.slices, self.claims)
         )
         return (
             probed
-            and self.emergency.settled
-            and all(reflector.synced for reflector in self._needed())
+            and self.emergency.is_settled
+            and all(reflector.synced for reflector in self._required_watches())
         )
 
     def waiting_for(self) -> str:
@@ -148,12 +153,12 @@ class Informers:
 
     def probe(self) -> None:
         """Find which versions are served, and watch those; raises ApiError without an answer."""
-        for resource in self._versioned():
+        for resource in self._versioned_kinds():
             resource.probe()
         if self.rules.version == RULE_VERSIONS[-1] and self._minor is None:
-            self._minor = self._ask_minor()
+            self._minor = self._read_minor()
 
-    def _ask_minor(self) -> int | None:
+    def _read_minor(self) -> int | None:
         try:
             found = msgspec.json.decode(self._client.get("/version"), type=dict[str, Any])
             return int(str(found.get("minor", "")).rstrip("+"))
@@ -164,9 +169,9 @@ class Informers:
         """Return rules of ours that no component acts on; None where that cannot be known."""
         if not feature_gates.has_status(self.rules.version, self._minor):
             return None
-        return self._gates.silent()
+        return self._gates.ignored_rules()
 
-    def distrusted(self) -> Mapping[WatchedKind, str]:
+    def distrust_by_kind(self) -> Mapping[WatchedKind, str]:
         """Return by kind why its objects cannot be trusted now, of any node; "" where they can.
 
         Where no DeviceTaintRules are served, there is none that could be missed.
@@ -181,7 +186,7 @@ class Informers:
             "incidents": distrust(self.incidents),
         }
 
-    def unreadable(self, view: NodeView) -> Mapping[WatchedKind, str]:
+    def unreadable_by_kind(self, view: NodeView) -> Mapping[WatchedKind, str]:
         """Return by kind which objects of this one node cannot be read; "" where all can."""
         return {
             "slices": unreadable_slices(self.slices, view.node, self._cache.drivers),
@@ -189,7 +194,7 @@ class Informers:
             "rules": unreadable_rules(self.rules, view.node),
         }
 
-    def unread(self) -> Mapping[WatchedKind, int]:
+    def unread_counts(self) -> Mapping[WatchedKind, int]:
         """Return how many objects of a kind cannot be read, on whatever node; no kind with 0."""
         kinds: tuple[tuple[WatchedKind, Versioned[Any]], ...] = (
             ("slices", self.slices),
@@ -202,31 +207,31 @@ class Informers:
             if of.reflector is not None and of.reflector.unreadable
         }
 
-    def _report(self, change: Change[NodeDeviceHealth]) -> None:
+    def _on_report(self, change: Change[NodeDeviceHealth]) -> None:
         # Before the cache, which marks the node: its decision must not find the report stale.
-        self.agents.reported(change)
-        self._cache.report(change.key, change.new, listed=change.listed)
+        self.agents.on_report(change)
+        self._cache.put_report(change.key, change.new, listed=change.listed)
         self._urgent(change.key)
 
-    def _slice(self, change: Change[ResourceSlice]) -> None:
-        self._cache.slice(change.key, change.old, change.new)
+    def _on_slice(self, change: Change[ResourceSlice]) -> None:
+        self._cache.put_slice(change.key, change.old, change.new)
 
-    def _claim(self, change: Change[Claim]) -> None:
-        self._cache.claim(change.key, change.old, change.new)
+    def _on_claim(self, change: Change[Claim]) -> None:
+        self._cache.put_claim(change.key, change.old, change.new)
 
-    def _incident(self, change: Change[Incident]) -> None:
+    def _on_incident(self, change: Change[Incident]) -> None:
         gone = change.old.metadata.uid if change.old else ""
         new = change.new
         if new is None:
             self._unstored.forget(change.key)
         else:
-            new = self._unstored.whole(new)
-        self._cache.incident(change.key, new, listed=change.listed, gone=gone)
+            new = self._unstored.restore_whole(new)
+        self._cache.put_incident(change.key, new, listed=change.listed, gone=gone)
 
-    def _rule(self, change: Change[StatedRule]) -> None:
-        self._gates.observed(change)
+    def _on_rule(self, change: Change[StatedRule]) -> None:
+        self._gates.on_rule(change)
         gone = change.old.metadata.uid if change.old else ""
-        self._cache.rule(change.key, change.new, listed=change.listed, gone=gone)
+        self._cache.put_rule(change.key, change.new, listed=change.listed, gone=gone)
 
-    def _node(self, change: Change[RawNode]) -> None:
-        self._cache.node(change.key, facts(change.new) if change.new else None)
+    def _on_node(self, change: Change[RawNode]) -> None:
+        self._cache.put_node(change.key, facts(change.new) if change.new else None)

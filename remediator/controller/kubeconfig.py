@@ -48,8 +48,10 @@ def endpoint(
     chosen: Mapping[str, object] = {}
     if name or not (server and token):
         chosen = _context(where, _first_of([each.contexts for each in found]), name)
-    cluster = _named(where, [each.clusters for each in found], "cluster", chosen, needed=not server)
-    user = _named(where, [each.users for each in found], "user", chosen, needed=not token)
+    cluster = _find_entry(
+        where, [each.clusters for each in found], "cluster", chosen, needed=not server
+    )
+    user = _find_entry(where, [each.users for each in found], "user", chosen, needed=not token)
     at = {key: value for key, value in cluster.body.items() if not (own_ca and key in _AUTHORITY)}
     at |= {"server": server} if server else {}
     if not at.get("server"):
@@ -81,7 +83,7 @@ def _context(where: str, known: Entries, name: str) -> Mapping[str, object]:
     )
 
 
-def _named(
+def _find_entry(
     where: str,
     files: Sequence[Entries],
     kind: str,

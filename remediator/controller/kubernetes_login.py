@@ -239,17 +239,17 @@ def _log_in_once(
             if data := entries.get(f"{key}-data"):
                 pems[key] = base64.b64decode(data)
                 # The package would leave a copy of a key in a file, and read the other entry.
-                cluster, login = (_without(each, key) for each in (cluster, login))
+                cluster, login = (_without_entry(each, key) for each in (cluster, login))
         _loader(where, cluster, user._replace(body=login), again=not may_ask).load_and_set(settings)
         token = settings.token()
         if provider:
             ends = _end_of(token)
     except Exception as error:  # noqa: BLE001 - a login runs the code of many packages
-        raise EndpointError(f"{where}: {one_line(_not_done(login, error))}") from None
+        raise EndpointError(f"{where}: {one_line(_error_text(login, error))}") from None
     return settings, Token(token, ends), pems
 
 
-def _without(entries: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _without_entry(entries: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: each for name, each in entries.items() if name not in (key, f"{key}-data")}
 
 
@@ -348,7 +348,7 @@ def _oidc(where: str, user: Entry, *, again: bool) -> tuple[Mapping[str, Any], C
     return login, save
 
 
-def _not_done(login: Mapping[str, Any], error: Exception) -> str:
+def _error_text(login: Mapping[str, Any], error: Exception) -> str:
     """Return a message for an error of the package or a library below it."""
     match error:
         case EndpointError():

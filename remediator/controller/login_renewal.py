@@ -40,7 +40,7 @@ class Renewal:
             Thread(target=self._renew, name="login", daemon=True).start()
         return self._token.text
 
-    def refused(self, token: str) -> None:
+    def on_refused(self, token: str) -> None:
         """Log in again if it is the present one: the server may know that it was revoked."""
         if token == self._token.text:
             self._refused, self._due = True, min(self._due, self._next)

@@ -67,11 +67,11 @@ class Loop:
         self._stopping = False
         """A plain value: it is set by a signal handler, which may take no lock."""
         self._scheduler = BackgroundScheduler(timezone="UTC")
-        self._scheduler.add_listener(self._job_failed, EVENT_JOB_ERROR | EVENT_JOB_MISSED)
+        self._scheduler.add_listener(self._on_job_failed, EVENT_JOB_ERROR | EVENT_JOB_MISSED)
         self.last_pass = monotonic()
         """When the worker last began to wait for a node; /healthz fails when that is long ago."""
 
-    def every(self, seconds: float, job: Callable[[], object], name: str) -> None:
+    def schedule(self, seconds: float, job: Callable[[], object], name: str) -> None:
         """Run `job` now and then every `seconds`; while a run lasts, further ones are skipped."""
         self._scheduler.add_job(
             job,
@@ -92,7 +92,7 @@ class Loop:
                 self.last_pass = monotonic()
                 node = self._queue.take(timeout=0.5)
                 if node is not None:
-                    self._once(node)
+                    self._reconcile(node)
         finally:
             self._scheduler.shutdown(wait=False)
 
@@ -100,25 +100,25 @@ class Loop:
         self._stopping = True
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         return self._stopping
 
-    def _once(self, node: str) -> None:
+    def _reconcile(self, node: str) -> None:
         if not self._leading():
             return
         started = monotonic()
         try:
             decision = self._reconciler.reconcile(node, self._now())
         except StepsFailedError as failed:
-            self._failed(node, failed.error)
+            self._on_failed(node, failed.error)
             # In addition to the retry, whose backoff would make the other GPUs late.
             self._wake(node, failed.wake_at)
         except Exception as error:  # noqa: BLE001 - one node's bug must not stop the others
-            self._failed(node, error)
+            self._on_failed(node, error)
         else:
-            self._done(node, decision, monotonic() - started)
+            self._on_done(node, decision, monotonic() - started)
 
-    def _failed(self, node: str, error: Exception) -> None:
+    def _on_failed(self, node: str, error: Exception) -> None:
         """Count what went wrong, and look at the node again."""
         match error:
             case NotLeadingError():
@@ -139,9 +139,9 @@ class Loop:
                 self._log_bugs(node, (Bug("", of_bug(error).bug),))
                 self._retry(node)
 
-    def _done(self, node: str, decision: NodeDecision, took: float) -> None:
+    def _on_done(self, node: str, decision: NodeDecision, took: float) -> None:
         self._failures.pop(node, None)
-        self._metrics.decided(decision)
+        self._metrics.count_decision(decision)
         self._metrics.duration.observe(took)
         # It quotes text of others, which must not add lines to this log.
         sentence = shorten(decision.sentence, LONGEST_SENTENCE, placeholder=" ...")
@@ -188,6 +188,6 @@ class Loop:
         for oldest in list(logged)[:-MOST_BUGS]:
             del logged[oldest]
 
-    def _job_failed(self, event: JobExecutionEvent) -> None:
+    def _on_job_failed(self, event: JobExecutionEvent) -> None:
         self._metrics.jobs_failed.inc()
         _log.error("timer %s: %s", event.job_id, getattr(event, "exception", None) or "missed")

@@ -18,7 +18,7 @@ from remediator.metrics.families import CLUSTER_FAMILIES
 from remediator.metrics.family import Family
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
 from remediator.metrics.rows import Rows
-from remediator.metrics.transitions import Happened
+from remediator.metrics.transitions import LifecycleEvent
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import Rule
 from remediator.plan.node_decision import NodeDecision
@@ -122,7 +122,7 @@ class Metrics:
         for values in product(*family.known) if family.known else ():
             made.labels(*values)
 
-    def happened(self, events: Iterable[Happened]) -> None:
+    def count_events(self, events: Iterable[LifecycleEvent]) -> None:
         """Count what has happened to an incident; call it when that is stored."""
         for event in events:
             if event.family in self._histograms:
@@ -130,12 +130,12 @@ class Metrics:
             else:
                 self._counters[event.family].labels(*event.labels).inc(event.amount)
 
-    def answered(self, verb: str, status: int | None) -> None:
+    def count_answer(self, verb: str, status: int | None) -> None:
         """Count one answer of the API server, None for no answer. Any thread may call it."""
         code = "none" if status is None else str(status)
         self._counters["api_requests"].labels(verb, code).inc()
 
-    def decided(self, decision: NodeDecision) -> None:
+    def count_decision(self, decision: NodeDecision) -> None:
         """Count one decision; call it after its writes succeeded."""
         self.reconciles.labels("bug" if decision.bugs else "done").inc()
         for step in decision.steps:
@@ -157,7 +157,7 @@ class Metrics:
             for node in [name for name in list(memory) if name not in nodes]:
                 memory.pop(node, None)
 
-    def policy(self, policy: Policy) -> None:
+    def set_policy(self, policy: Policy) -> None:
         """Export which policy is in force."""
         with self._guard:
             for name in ("policy_info", "policy_mode"):
@@ -166,7 +166,7 @@ class Metrics:
             for row in policy.rows:
                 self._gauges["policy_mode"].labels(row.fault_class, row.mode).set(1)
 
-    def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
+    def set_totals(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""
         by_phase = Tally(
             (incident.status.phase, incident.status.fault.fault_class)
@@ -181,11 +181,11 @@ class Metrics:
             self._gauges[name].set(amiss[name])
         self._show("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
 
-    def cluster(self, rows: Rows) -> None:
+    def set_cluster(self, rows: Rows) -> None:
         """Replace what is exported about the cluster; {} while it is not known."""
         self._cluster.show(rows)
 
-    def read(self, now: Reading) -> None:
+    def set_reading(self, now: Reading) -> None:
         """Set what the process is like at this moment."""
         gauges = self._gauges
         gauges["leader"].set(now.leading)
@@ -227,9 +227,9 @@ class Metrics:
     ) -> bytes:
         """Return the page of this moment; two requests at once never see each other's half."""
         with self._guard:
-            self.counted(incidents, rules)
-            self.read(reading)
-            self.cluster(rows)
+            self.set_totals(incidents, rules)
+            self.set_reading(reading)
+            self.set_cluster(rows)
             return self.page(openmetrics=openmetrics)
 
     def page(self, *, openmetrics: bool) -> bytes:

@@ -64,7 +64,7 @@ class _Node(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class StoredConditions(msgspec.Struct, frozen=True, kw_only=True):
     """What a Node reports of itself, as far as the hand-over reads it."""
 
     conditions: tuple[NodeCondition, ...] = ()
@@ -81,11 +81,11 @@ class _Known(msgspec.Struct, frozen=True):
     uid: str
     version: str
     marked: frozenset[str]
-    stored: Stored
+    stored: StoredConditions
     at: float
 
 
-_NO_NODE = Stored()
+_NO_NODE = StoredConditions()
 
 
 class NodeConditions:
@@ -108,22 +108,22 @@ class NodeConditions:
         """How often the API server refused a request because the role is missing."""
 
     @property
-    def refused(self) -> bool:
+    def lacks_role(self) -> bool:
         """Whether the role was missing a moment ago: then no request is sent."""
         return self._refused_at is not None and self._elapsed() - self._refused_at < REFUSED_FOR
 
-    def read(self, node: str) -> Stored | None:
+    def read(self, node: str) -> StoredConditions | None:
         """Return the conditions of a Node as stored; None when that is unknown now.
 
         Sends at most one request each `READ_AGAIN` seconds.
         """
-        if self.refused:
+        if self.lacks_role:
             return None
         try:
             known = self._look(node)
         except ApiError as error:
             if error.status == FORBIDDEN:
-                self._refused(error)
+                self._note_refusal(error)
             else:
                 _log.warning("cannot read the conditions of node %s: %s", node, error)
             return None
@@ -137,7 +137,7 @@ class NodeConditions:
         types = {condition.type for condition in conditions}
         if foreign := sorted(types.difference(CONDITION_TYPES)):
             raise ValueError(f"{foreign[0]} is not a condition of ours")
-        if self.refused:
+        if self.lacks_role:
             return
         try:
             calls = any(condition.status == PROBLEM[condition.type] for condition in conditions)
@@ -162,7 +162,7 @@ class NodeConditions:
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
-            self._refused(error)
+            self._note_refusal(error)
 
     def look_again(self) -> None:
         """Forget what is on the Nodes: another leader may have written them meanwhile."""
@@ -203,7 +203,7 @@ class NodeConditions:
             self._refused_at = None
             self._remember(node, answer)
 
-    def _refused(self, error: ApiError) -> None:
+    def _note_refusal(self, error: ApiError) -> None:
         if not self.forbidden:
             _log.error(
                 "node conditions are enabled but the role for them is missing: apply %s, or "
@@ -240,7 +240,7 @@ class NodeConditions:
         # What a device plugin offers; one that has left leaves a 0 behind.
         capacity = (raw.status.capacity or {}).items()
         offered = (name for name, amount in capacity if whole(amount) != 0)
-        stored = Stored(
+        stored = StoredConditions(
             conditions=tuple(condition for condition in written if is_ours(condition, types)),
             others=tuple(condition for condition in written if not is_ours(condition, types)),
             plugin_resources=tuple(sorted(filter(possibly_gpu, offered))),

@@ -50,7 +50,7 @@ class NodePods:
         self._failing: dict[str, str] = {}
         """By node: why its pods could not be listed, which was logged once."""
 
-    def of(
+    def list_pods(
         self, node: str, *, live: bool = False, within: float = REMEMBERED
     ) -> tuple[PodFacts, ...] | None:
         """Return the pods of a node; None when they cannot be listed now.
@@ -63,22 +63,22 @@ class NodePods:
             if now - since >= (within if key == (node, live) else REMEMBERED):
                 del self._known[key]
         if (node, live) not in self._known:
-            found = self._listed(node, LIVE if live else CACHED)
+            found = self._try_list(node, LIVE if live else CACHED)
             # A list that takes long is not made twice for that.
             self._known[node, live] = (self._clock(), found)
         return self._known[node, live][1]
 
-    def anew(self, node: str) -> tuple[PodFacts, ...] | None:
+    def list_newest(self, node: str) -> tuple[PodFacts, ...] | None:
         """Return the pods of a node in the newest state, and remember them as that."""
-        return self.of(node, live=True, within=0.0)
+        return self.list_pods(node, live=True, within=0.0)
 
-    def why_not(self, node: str) -> str:
+    def why_unlisted(self, node: str) -> str:
         """Return why the pods of a node could not be listed the last time, "" if they could."""
         return self._failing.get(node, "")
 
-    def _listed(self, node: str, freshness: Mapping[str, str]) -> tuple[PodFacts, ...] | None:
+    def _try_list(self, node: str, freshness: Mapping[str, str]) -> tuple[PodFacts, ...] | None:
         try:
-            found = self._all_pages(node, freshness)
+            found = self._list_all_pages(node, freshness)
         except (ApiError, *UNREADABLE) as error:
             if node not in self._failing:
                 _log.warning(
@@ -92,7 +92,7 @@ class NodePods:
         self._failing.pop(node, None)
         return found
 
-    def _all_pages(self, node: str, freshness: Mapping[str, str]) -> tuple[PodFacts, ...]:
+    def _list_all_pages(self, node: str, freshness: Mapping[str, str]) -> tuple[PodFacts, ...]:
         query = {"fieldSelector": f"spec.nodeName={node}", "limit": str(PAGE)}
         found: list[PodFacts] = []
         more = ""

@@ -18,8 +18,8 @@ from remediator.controller.crashes import Crashes
 from remediator.controller.event_recorder import EventRecorder
 from remediator.controller.final_check import FinalCheck
 from remediator.controller.informers import Informers
-from remediator.controller.ledger import Count, uncounted
-from remediator.controller.node_conditions import Stored
+from remediator.controller.ledger import Count, count_nothing
+from remediator.controller.node_conditions import StoredConditions
 from remediator.controller.node_pods import NodePods
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
@@ -46,7 +46,7 @@ class Fetched(msgspec.Struct, frozen=True):
     pods_live: bool = True
     pods_gone: frozenset[str] = frozenset()
     suspects: Mapping[str, Fault] = {}
-    stored: Stored | None = None
+    stored: StoredConditions | None = None
     """The conditions of the Node; None where they were not read, or there was no answer."""
 
 
@@ -69,7 +69,7 @@ class Cluster:
         now: Callable[[], datetime],
         hands_over: bool = False,
         clock_doubt: Callable[[], str] = str,
-        count: Count = uncounted,
+        count: Count = count_nothing,
         cluster_name: str = "",
         elapsed: Callable[[], float] = monotonic,
         drivers: GpuDrivers = NVIDIAS,
@@ -138,8 +138,8 @@ class Cluster:
         """Return what is known of a node now, with what is read live where an incident needs it."""
         self.writer.turn_to(node)
         self.cache.nodes_known = not distrust(self.informers.nodes)
-        view = self._seen(node)
-        if view.agent.left and self.takeover.unseen():
+        view = self._cached_view(node)
+        if view.agent.left and self.takeover.find_unseen():
             # Not pruned now: what the leader before wrote of this node may not be known yet.
             agent = msgspec.structs.replace(view.agent, left=None)
             view = msgspec.structs.replace(view, agent=agent)
@@ -149,36 +149,36 @@ class Cluster:
         live = handed_over and any(
             need_of(known.status.repair.needs) in NODE_LEVEL for known in view.stored.incidents
         )
-        listed = incident or self._crashes.wants_pods(view)
-        view = self._pods.with_pods(view, live=live) if listed else self._pods.without(view)
+        listed = incident or self._crashes.needs_pods(view)
+        view = self._pods.with_pods(view, live=live) if listed else self._pods.without_pods(view)
         fetched = Fetched(
             pods=view.usage.pods,
             pods_live=view.usage.pods_live,
             pods_gone=view.usage.pods_gone,
-            suspects=self._crashes.seen(view),
+            suspects=self._crashes.find_suspects(view),
             stored=self.writer.conditions.read(node) if handed_over else None,
         )
         if fetched == Fetched():
             self._fetched.pop(node, None)
         else:
             self._fetched[node] = fetched
-        return self._with(view, fetched)
+        return self._with_fetched(view, fetched)
 
     def peek(self, node: str) -> NodeView:
         """Return a node's view with what the last decision has read; sends no request."""
-        return self._with(self._seen(node), self._fetched.get(node, Fetched()))
+        return self._with_fetched(self._cached_view(node), self._fetched.get(node, Fetched()))
 
-    def _seen(self, node: str) -> NodeView:
+    def _cached_view(self, node: str) -> NodeView:
         agents = self.informers.agents
-        view = self.cache.view(node, agents.stale)
+        view = self.cache.view(node, agents.why_stale)
         served = self.informers.rules.version is not None
         if not served:
             # Stored rules that are not served do nothing.
             stored = StoreView(incidents=view.stored.incidents, unseen=view.stored.rules)
             view = msgspec.structs.replace(view, stored=stored)
         # An object of this one node may be unreadable.
-        blind = dict(self.blind())
-        for kind, why in self.informers.unreadable(view).items():
+        blind = dict(self.blind_kinds())
+        for kind, why in self.informers.unreadable_by_kind(view).items():
             blind[kind] = blind[kind] or why
         content = view.agent.report.content_hash if view.agent.report else ""
         return msgspec.structs.replace(
@@ -187,7 +187,7 @@ class Cluster:
                 view.agent,
                 renewals=agents.renewals(node, content),
                 overtaken=agents.is_overtaken(node, content),
-                behind=agents.behind(node),
+                behind=agents.clock_lag(node),
             ),
             stored=msgspec.structs.replace(
                 view.stored, unread=self.informers.incidents.unreadable, rules_served=served
@@ -197,9 +197,9 @@ class Cluster:
             blind={kind: why for kind, why in blind.items() if why},
         )
 
-    def blind(self) -> Mapping[WatchedKind, str]:
+    def blind_kinds(self) -> Mapping[WatchedKind, str]:
         """Return by kind why nothing may rest on its objects now, on any node; "" where it may."""
-        found = self.informers.distrusted()
+        found = self.informers.distrust_by_kind()
         incidents = found["incidents"] or self.writer.incident_rights.refused
         return {**found, "incidents": incidents}
 
@@ -209,25 +209,25 @@ class Cluster:
         A pod whose eviction still waits for its backoff is not checked.
         """
         evictions = self.writer.evictions
-        due = frozenset(pod for pod in begins.continued if evictions.due(pod))
+        due = frozenset(pod for pod in begins.continued if evictions.is_due(pod))
         if begins or begins.continued:
             evictions.not_looked_at = begins.continued - due
         begins = msgspec.structs.replace(begins, continued=due)
-        unseen = self.takeover.unseen() if begins.devices or begins.repair else ""
+        unseen = self.takeover.find_unseen() if begins.devices or begins.repair else ""
         return unseen or self._final_check.differs(view, begins)
 
-    def known(self) -> Collection[str]:
+    def known_nodes(self) -> Collection[str]:
         """Return every node that a report, a rule or an incident names."""
         return self.cache.nodes()
 
-    def reporting(self) -> Collection[str]:
+    def affected_nodes(self) -> Collection[str]:
         """Return the nodes with an open incident or a rule: a new fault has one in milliseconds."""
         nodes = {incident.node for incident in self.cache.incidents() if incident.open}
         return {*nodes, *(rule.node for rule in self.cache.rules())} - {""}
 
     def stale_agents(self) -> Mapping[str, bool]:
         """Return for each node that reports whether its agent is silent; {} if watches are dead."""
-        return self.informers.agents.unreported(self.cache.reporting())
+        return self.informers.agents.stale_by_node(self.cache.reporting_nodes())
 
     def fleet(self) -> Fleet:
         found, (changed_at, before) = self.cache.fleet(), self.policy_change
@@ -236,7 +236,7 @@ class Cluster:
             found,
             rules=found.rules if served else (),
             rules_served=served,
-            stopped=self.informers.emergency.stopped,
+            stopped=self.informers.emergency.stop_reason,
             policy_changed_at=changed_at,
             policies_before=before,
         )
@@ -249,11 +249,11 @@ class Cluster:
 
         Without the role for node conditions none was written, so none is reported.
         """
-        if event.reason in events.CONDITION_REASONS and self.writer.conditions.refused:
+        if event.reason in events.CONDITION_REASONS and self.writer.conditions.lacks_role:
             return
-        self._recorder.tell(event, now)
+        self._recorder.record(event, now)
 
-    def _with(self, view: NodeView, fetched: Fetched) -> NodeView:
+    def _with_fetched(self, view: NodeView, fetched: Fetched) -> NodeView:
         """Return a view with what was read live, and the claims that the pods name."""
         stored = fetched.stored
         known = view.facts
@@ -264,7 +264,7 @@ class Cluster:
                 others=stored.others,
                 plugin_resources=stored.plugin_resources,
             )
-        named = () if fetched.pods is None else self._named(fetched.pods)
+        named = () if fetched.pods is None else self._named_claims(fetched.pods)
         usage = msgspec.structs.replace(
             view.usage,
             pods=fetched.pods,
@@ -274,7 +274,7 @@ class Cluster:
         )
         return msgspec.structs.replace(view, usage=usage, suspects=fetched.suspects, facts=known)
 
-    def _named(self, pods: tuple[PodFacts, ...]) -> Iterator[Claim]:
+    def _named_claims(self, pods: tuple[PodFacts, ...]) -> Iterator[Claim]:
         """Yield the claims that pods name, as far as they are known."""
         watch = self.informers.claims.reflector
         for pod in pods if watch else ():

@@ -47,7 +47,7 @@ class PolicyRecord(msgspec.Struct, frozen=True):
     stopped: str = ""
 
 
-def recorded(annotations: Mapping[str, str]) -> PolicyRecord:
+def read_record(annotations: Mapping[str, str]) -> PolicyRecord:
     """Read the annotations of a Lease; a date that cannot be read is none."""
     try:
         changed_at = msgspec.convert(annotations.get(CHANGED), datetime, strict=False)
@@ -107,7 +107,7 @@ class PolicyOnLease:
         self._written = PolicyRecord()
         """What the Lease last recorded of our policy."""
 
-    def loaded(self, policy: Policy) -> None:
+    def on_policy_loaded(self, policy: Policy) -> None:
         """Take in the policy that this replica is about to obey."""
         with self._guard:
             now, last = self._now(), self._policy
@@ -138,10 +138,10 @@ class PolicyOnLease:
         if changed:
             self._on_change(now, before)
 
-    def gained(self, found: Mapping[str, str]) -> None:
+    def on_lease_found(self, found: Mapping[str, str]) -> None:
         """Take in the annotations of the Lease that this replica is about to take."""
         with self._guard:
-            record, now = recorded(found), self._now()
+            record, now = read_record(found), self._now()
             # If this replica wrote the record, any difference is its own later change.
             same = record.hash in {"", self._own.hash, self._written.hash}
             braked = record.brakes in {"", self._own.brakes, self._written.brakes}
@@ -174,21 +174,21 @@ class PolicyOnLease:
     def annotations(self) -> dict[str, str]:
         """Return what the Lease is to record from now on."""
         with self._guard:
-            other = self._waited_for()
+            other = self._awaited_record()
             if other is None:
                 self._written = self._own
             return annotations(other or self._own)
 
-    def disagrees(self, policy: Policy) -> str:
+    def why_disagrees(self, policy: Policy) -> str:
         """Return why the policy removes nothing now and begins no disruption, "" when it may.
 
         Once the two have agreed, this replica itself has seen every later change.
         """
         with self._guard:
-            other = self._waited_for()
+            other = self._awaited_record()
             if other is None:
                 return ""
-            # Of the argument, not of `_own`: `loaded` records a new file before it is in force.
+            # Of the argument, not of `_own`: a new file is recorded there before it is in force.
             permits = fingerprint.of_permissions(policy)
             if permits == other.hash and other.brakes in {"", fingerprint.of_brakes(policy)}:
                 self._other = None
@@ -199,18 +199,18 @@ class PolicyOnLease:
         what = "its stop, windows or budgets" if permits == other.hash else what
         return f"the policy here is not the one of the leader before ({what}), 5 minutes at most"
 
-    def in_force(self, policy: Policy) -> Policy:
+    def policy_in_force(self, policy: Policy) -> Policy:
         """Return the policy that counts now; while two disagree, either's emergency stop does."""
-        why = self.disagrees(policy)
+        why = self.why_disagrees(policy)
         with self._guard:
-            other = self._waited_for()
+            other = self._awaited_record()
         if not why or other is None:
             return policy
         return msgspec.structs.replace(
             policy, disagrees=why, stopped=policy.stopped or other.stopped
         )
 
-    def _waited_for(self) -> PolicyRecord | None:
+    def _awaited_record(self) -> PolicyRecord | None:
         """Return the previous leader's policy, None once both agree or the time is over."""
         if self._other is not None and self._steady() - self._gained_at >= DISAGREEING:
             self._other = None

@@ -32,7 +32,7 @@ class PacedError(Exception):
 class Pace:
     """A token bucket: `per_second` writes in the long run, `burst` at once. Thread-safe.
 
-    `hurried` returns whether some node waits that may have to be tainted.
+    `has_urgent` returns whether some node waits that may have to be tainted.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class Pace:
         per_second: float,
         burst: float,
         clock: Callable[[], float] = monotonic,
-        hurried: Callable[[], bool] = lambda: False,
+        has_urgent: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.hurried = hurried
+        self.has_urgent = has_urgent
         self._hurried_since: float | None = None
         self._rate, self._burst, self._clock = per_second, burst, clock
         self._tokens, self._filled_at = burst, clock()
@@ -57,13 +57,13 @@ class Pace:
         with self._guard:
             now = self._refill()
             if now < self._paused_until:
-                return self._turn(self._paused_until)
+                return self._next_turn(self._paused_until)
             if patient and not urgent and self._makes_way(now):
-                return self._turn(now + AFTER_THE_HURRY)
+                return self._next_turn(now + AFTER_THE_HURRY)
             if urgent or self._tokens >= 1:
                 self._tokens = max(self._tokens - 1, -self._burst)
                 return 0.0
-            return self._turn(now + (1 - self._tokens) / self._rate)
+            return self._next_turn(now + (1 - self._tokens) / self._rate)
 
     def ask_for_event(self) -> float:
         """Return 0 and charge an Event that may go now, else the seconds to wait with it."""
@@ -91,14 +91,14 @@ class Pace:
         return now
 
     def _makes_way(self, now: float) -> bool:
-        if not self.hurried():
+        if not self.has_urgent():
             self._hurried_since = None
             return False
         if self._hurried_since is None:
             self._hurried_since = now
         return now - self._hurried_since < LONGEST_HURRY
 
-    def _turn(self, soonest: float) -> float:
+    def _next_turn(self, soonest: float) -> float:
         """Give out turns one after the other, so that not all waiting writes try again at once."""
         self._slot = max(self._slot + 1 / self._rate, soonest)
         return self._slot - self._clock()

@@ -51,14 +51,14 @@ class Unstored:
     def forget(self, name: str) -> None:
         self._parts.pop(name, None)
 
-    def whole(self, incident: Incident) -> Incident:
+    def restore_whole(self, incident: Incident) -> Incident:
         """Return an incident with its whole status if the stored one is the part that we wrote."""
         part = self._parts.get(incident.name)
         if part is None or (part.uid, part.stored) != (incident.metadata.uid, incident.status):
             return incident
         return msgspec.structs.replace(incident, status=part.whole)
 
-    def due(self) -> dict[str, IncidentStatus]:
+    def due_statuses(self) -> dict[str, IncidentStatus]:
         """Return by incident the status that is to be tried again."""
         now = self._clock()
         return {name: part.whole for name, part in list(self._parts.items()) if now >= part.due}

@@ -27,8 +27,8 @@ def pool_key(driver: str, pool: str) -> Key:
 class RuleIndex:
     """Not safe by itself: `Cache` holds its lock."""
 
-    def __init__(self, published: Callable[[Device], SliceDevice | None]) -> None:
-        self._published = published
+    def __init__(self, find_device: Callable[[Device], SliceDevice | None]) -> None:
+        self._find_device = find_device
         self._ours: Index[Rule] = Index(_keys)
         self._foreign: Index[ForeignRule] = Index(_foreign_keys)
         self._nameless: dict[str, RawRule] = {}
@@ -51,7 +51,7 @@ class RuleIndex:
         selector = new.spec.device_selector if new else None
         there: SliceDevice | None = None
         if selector is not None:
-            there = self._published(Device(selector.driver, selector.pool, selector.device))
+            there = self._find_device(Device(selector.driver, selector.pool, selector.device))
         mine = parse(new, there) if new else None
         old = self._ours.get(name)
         if (
@@ -74,29 +74,29 @@ class RuleIndex:
         self._foreign.put(name, theirs)
         return frozenset(rule.node for rule in (old, mine) if rule is not None)
 
-    def published(self) -> frozenset[str]:
+    def retry_nameless(self) -> frozenset[str]:
         """Read rules that name no hardware again, because slices changed; return as `put` does."""
         found: frozenset[str] = frozenset()
         for name, raw in list(self._nameless.items()):
             found |= self.put(name, raw)
         return found
 
-    def of(self, node: str, gpus: Iterable[str]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    def rules_of(self, node: str, gpus: Iterable[str]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """Return our rules for a node and for GPUs, one for each device; and the leftovers."""
         keys = [("node", node), *(("gpu", gpu) for gpu in gpus)]
         return split_duplicates(self._ours.under(keys).values())
 
-    def on_pools(self, pools: Iterable[Key]) -> Iterable[Rule]:
+    def rules_on_pools(self, pools: Iterable[Key]) -> Iterable[Rule]:
         return self._ours.under(pools).values()
 
-    def foreign(self, devices: Iterable[Device]) -> tuple[ForeignRule, ...]:
+    def foreign_rules(self, devices: Iterable[Device]) -> tuple[ForeignRule, ...]:
         """Return rules of others that select any of the devices, by name."""
         mine = frozenset(devices)
         keys = {pool_key(device.driver, device.pool) for device in mine} | {("pool", ANY)}
         found = sorted(self._foreign.under(keys).items())
         return tuple(rule for _, rule in found if any(rule.selects(device) for device in mine))
 
-    def standing(self) -> tuple[Rule, ...]:
+    def standing_rules(self) -> tuple[Rule, ...]:
         """Return our rules of all nodes, one for each device."""
         if self._standing is None:
             self._standing = tuple(self._first[device] for device in self._ruled)
@@ -104,7 +104,7 @@ class RuleIndex:
 
     def _settle(self, device: Device) -> None:
         """Find again which rule counts on a device."""
-        near = self.on_pools([pool_key(device.driver, device.pool)])
+        near = self.rules_on_pools([pool_key(device.driver, device.pool)])
         kept, _ = split_duplicates(rule for rule in near if rule.device == device)
         known = device in self._first
         if kept:

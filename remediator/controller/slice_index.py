@@ -20,26 +20,26 @@ class SliceIndex:
         self._floating: dict[str, ResourceSlice] = {}
         """Slices by name that no node publishes by its name, such as network-attached ones."""
 
-    def on_node(self, node: str) -> tuple[SliceDevice, ...]:
+    def devices_of(self, node: str) -> tuple[SliceDevice, ...]:
         """Return the devices that a node publishes."""
         return self._inventory.get(node, ())
 
-    def device(self, device: Device) -> SliceDevice | None:
+    def find_device(self, device: Device) -> SliceDevice | None:
         """Return the device of a name, by its pool's only publisher or the node of that name."""
         publishers = {*self._pools.get((device.driver, device.pool), {}).values()}
-        mine = self.on_node(publishers.pop() if len(publishers) == 1 else device.pool)
+        mine = self.devices_of(publishers.pop() if len(publishers) == 1 else device.pool)
         return next((candidate for candidate in mine if candidate.device == device), None)
 
-    def contested(self, node: str) -> frozenset[PoolKey]:
+    def contested_pools(self, node: str) -> frozenset[PoolKey]:
         """Return the pools of a node into which other nodes publish, too."""
-        pools = {(part.device.driver, part.device.pool) for part in self.on_node(node)}
+        pools = {(part.device.driver, part.device.pool) for part in self.devices_of(node)}
         return frozenset(pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node})
 
     def node_of(self, pool: PoolKey) -> str:
         """Return a node that publishes a pool, or else the one that it is named after."""
         return next(iter(self._pools.get(pool, {}).values()), "") or pool[1]
 
-    def unbound(self, node: str, gpus: set[str]) -> Mapping[str, str]:
+    def why_unbound(self, node: str, gpus: set[str]) -> Mapping[str, str]:
         """Return by GPU how it is published otherwise: the node reports and does not publish it."""
         if not gpus:
             return {}
@@ -87,7 +87,7 @@ class SliceIndex:
         mine.pop(name, None)
         if part is not None:
             mine[name] = part
-        before = self.on_node(node)
+        before = self.devices_of(node)
         after = inventory(mine.values(), self._drivers, before)
         self._inventory[node] = after
         if not mine:

@@ -32,7 +32,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class Takeover:
-    """Any thread may call `gained`; only the worker calls `unseen`."""
+    """Any thread may call `on_started_leading`; only the worker calls `find_unseen`."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Takeover:
         self._unseen, self._read_at, self._rest = "", 0.0, _FIRST_REST
         """What was missing last, when all is read again, and the seconds until the next time."""
 
-    def gained(self) -> None:
+    def on_started_leading(self) -> None:
         """Note that another leader may have written until now."""
         self._gained += 1
         self._unseen, self._rest = "", _FIRST_REST
 
-    def unseen(self) -> str:
+    def find_unseen(self) -> str:
         """Return what is stored and not reported yet, for which a disruption must wait; or "".
 
         Many nodes may ask while one object is missing: all is read for all of them, and less often
@@ -62,7 +62,7 @@ class Takeover:
         gained = self._gained
         if self._seen == gained:
             return ""
-        # `gained` may clear this at any moment.
+        # `on_started_leading` may clear this at any moment.
         why = self._unseen
         if why and self._clock() < self._read_at:
             return why
@@ -76,7 +76,7 @@ class Takeover:
     def _look(self) -> tuple[str, float]:
         """Return what is missing, and the seconds after which the server may be read again."""
         try:
-            return self._late(), 0.0
+            return self._find_late(), 0.0
         except ApiError as error:
             why = f"what the leader before wrote could not be read ({error.status or 'no answer'})"
             return why, error.retry_after
@@ -86,11 +86,11 @@ class Takeover:
             # Its version has just stopped being served: `probe` runs in another thread.
             return str(error), 0.0
 
-    def _late(self) -> str:
+    def _find_late(self) -> str:
         watch = self._rules.reflector if self._rules.version is not None else None
         if watch is not None:
             rules = watch.items()
-            for raw in self._stored(self._rules.path, {}, RawRule):
+            for raw in self._read_stored(self._rules.path, {}, RawRule):
                 rule, name = parse(raw), raw.metadata.name
                 if rule is None or rule.effect not in EVICTING:
                     continue
@@ -98,13 +98,13 @@ class Takeover:
                 if seen is None or (seen.uid, seen.effect) != (rule.uid, rule.effect):
                     return f"DeviceTaintRule {name} {_LATE}"
         known = self._incidents.items()
-        for incident in self._stored(INCIDENTS, _OPEN, Incident):
-            reported, counts = known.get(incident.name), _begun(incident)
-            if any(counts) and (reported is None or _begun(reported) != counts):
+        for incident in self._read_stored(INCIDENTS, _OPEN, Incident):
+            reported, counts = known.get(incident.name), _budget_times(incident)
+            if any(counts) and (reported is None or _budget_times(reported) != counts):
                 return f"incident {incident.name} {_LATE}"
         return ""
 
-    def _stored(self, path: str, params: dict[str, str], kind: type[_T]) -> Iterator[_T]:
+    def _read_stored(self, path: str, params: dict[str, str], kind: type[_T]) -> Iterator[_T]:
         """Yield what is stored now; an object that cannot be read defers its own node only."""
         for raw in msgspec.json.decode(self._reader.get(path, params), type=_List).items:
             try:
@@ -113,7 +113,7 @@ class Takeover:
                 continue
 
 
-def _begun(incident: Incident) -> tuple[datetime | None, datetime | None]:
+def _budget_times(incident: Incident) -> tuple[datetime | None, datetime | None]:
     """Return what budgets count of an incident beside its rules."""
     request = incident.status.repair.request
     return incident.status.eviction.evicting_at, request.since_time if request else None

@@ -50,12 +50,12 @@ class Queue:
                 now = self._clock()
                 self._ripen(now)
                 if self._urgent or self._rest:
-                    return self._next()
+                    return self._take_next()
                 if now >= until:
                     return None
                 self._changed.wait(min(until, self._dates[0][0] if self._dates else until) - now)
 
-    def hurried(self) -> bool:
+    def has_urgent(self) -> bool:
         """Whether a node waits where a disruption or restriction may be due."""
         with self._changed:
             return bool(self._urgent)
@@ -87,7 +87,7 @@ class Queue:
             if self._later.get(node, (None, False))[0] == date:
                 self._put(node, urgent=False)
 
-    def _next(self) -> str:
+    def _take_next(self) -> str:
         self._takes += 1
         if self._takes % EVERY == 0:
             lane = min(

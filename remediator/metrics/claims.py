@@ -56,7 +56,7 @@ class Claims:
         self._states: Counter[State] = Counter()
         self._pending: dict[str, Claim] = {}
 
-    def changed(self, key: str, old: Claim | None, new: Claim | None) -> None:
+    def put(self, key: str, old: Claim | None, new: Claim | None) -> None:
         """Take in a change of a claim."""
         if old is not None:
             self._states[state(old)] -= 1
@@ -67,7 +67,7 @@ class Claims:
             if now == "pending":
                 self._pending[key] = new
 
-    def counted(self) -> ClaimStates:
+    def counts(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are pending."""
         return {status: self._states[status] for status in STATES}, tuple(self._pending.values())
 
@@ -103,7 +103,7 @@ def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
     requests = [_choices_of(request) for request in claim.spec.devices.requests]
     if not requests or not all(requests):
         return "Other"
-    together = _together(requests)
+    together = _add_up(requests)
     if all(_fits(choices, rooms, tainted=False) for choices in together):
         return "Other"
     return (
@@ -124,7 +124,7 @@ def _choices_of(request: Request) -> list[tuple[Sort, int]]:
     return found if len(found) == len(choices) else []
 
 
-def _together(requests: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int]]]:
+def _add_up(requests: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int]]]:
     """Add up the requests without alternatives: one node must have the devices of all."""
     fixed = Counter[Sort]()
     for choices in requests:

@@ -23,7 +23,7 @@ STATES: tuple[State, ...] = get_args(State)
 TaintedBy = Literal["draguard", "driver", "other", "none", "unknown"]
 """By precedence: the first that is true. Draguard's taint has an incident, and goes when the GPU
 has recovered. The driver's is in its ResourceSlice, so no deletion of a rule removes it. The rest
-are rules of others. `draguard cordon` is one, because a user made it and Draguard never removes it."""
+are rules of others. `draguard cordon` makes one of these, which Draguard never removes."""
 TAINTED_BY: tuple[TaintedBy, ...] = get_args(TaintedBy)
 _KEEP_AWAY = frozenset({"NoSchedule", "NoExecute"})
 SORTS = 512

@@ -74,7 +74,7 @@ def _word(word: str) -> Iterable[Labels]:
     return [labels(word)] if word else []
 
 
-def _held(incident: Incident) -> Iterable[Labels]:
+def _deferral_reasons(incident: Incident) -> Iterable[Labels]:
     """Return the reasons why an incident makes no progress: an operator who is paged needs them.
 
     Besides what defers a step these are: a user ignores the incident; a user has cordoned the GPU;
@@ -100,7 +100,7 @@ def _held(incident: Incident) -> Iterable[Labels]:
     return [labels(reason) for reason in sorted(held)]
 
 
-def _true(kind: str) -> _Part:
+def _reason_of(kind: str) -> _Part:
     """Return the reason of a condition while it is true, no row while it is not."""
     return lambda incident: [
         labels(condition.reason)
@@ -113,7 +113,7 @@ def _seconds(moment: datetime | None) -> float | None:
     return moment.timestamp() if moment else None
 
 
-def _evicted(status: IncidentStatus) -> float:
+def _count_evicted(status: IncidentStatus) -> float:
     """Count each pod once, however many devices it held; those beyond the limit by entry."""
     return len(
         {(eviction.namespace, eviction.pod, eviction.uid) for eviction in status.eviction.evicted}
@@ -130,9 +130,9 @@ _WORDS: Mapping[str, _Part] = {
     ],
     "incident_phase": lambda incident: _word(incident.status.phase),
     "incident_mode": lambda incident: _word(ours(incident.status.policy.mode)),
-    "incident_deferred": _held,
-    "incident_unconfirmed": _true(UNCONFIRMED),
-    "incident_eviction_blocked": _true(EVICTION_BLOCKED),
+    "incident_deferred": _deferral_reasons,
+    "incident_unconfirmed": _reason_of(UNCONFIRMED),
+    "incident_eviction_blocked": _reason_of(EVICTION_BLOCKED),
     "incident_needs": lambda incident: _word(ours(incident.status.repair.needs)),
 }
 _FIGURES: Mapping[str, Callable[[Incident], float | None]] = {
@@ -143,5 +143,5 @@ _FIGURES: Mapping[str, Callable[[Incident], float | None]] = {
         incident.status.phase_since
     ),
     "incident_recurrence": lambda incident: float(incident.status.history.recurrence) or None,
-    "incident_evicted_pods": lambda incident: _evicted(incident.status),
+    "incident_evicted_pods": lambda incident: _count_evicted(incident.status),
 }

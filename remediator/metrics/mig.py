@@ -31,7 +31,7 @@ def mig_rows(nodes: Iterable[MigRequest]) -> Rows:
         labels(node.facts.name, node.facts.mig_config, node.facts.mig_state or "none"): 1.0
         for node in known
     }
-    counts = ((labels(node.facts.name), _differing(node)) for node in known)
+    counts = ((labels(node.facts.name), _count_differing(node)) for node in known)
     return {
         "node_mig_config": states,
         "node_mig_config_differs_gpus": {
@@ -40,7 +40,7 @@ def mig_rows(nodes: Iterable[MigRequest]) -> Rows:
     }
 
 
-def _differing(node: MigRequest) -> int | None:
+def _count_differing(node: MigRequest) -> int | None:
     """Return the GPUs that differ from the request; None where that cannot be judged.
 
     A GPU whose MIG mode is unknown is not counted: most GPUs without MIG report no mode.

@@ -20,7 +20,7 @@ SHAPES = 1024
 """Different counts that are remembered, so that equal ones share memory."""
 
 
-class Selected(msgspec.Struct, frozen=True):
+class Selection(msgspec.Struct, frozen=True):
     """The parts of a DeviceTaintRule that decide who taints a device."""
 
     driver: str
@@ -32,12 +32,12 @@ class Selected(msgspec.Struct, frozen=True):
     narrowed: bool
 
 
-def selected(rule: RawRule | None) -> Selected | None:
+def selection_of(rule: RawRule | None) -> Selection | None:
     """Return what a stored rule selects."""
     if rule is None:
         return None
     where, effect = rule.spec.device_selector or Selector(), rule.spec.taint.effect
-    return Selected(where.driver, where.pool, where.device, effect, is_ours(rule), where.narrowed)
+    return Selection(where.driver, where.pool, where.device, effect, is_ours(rule), where.narrowed)
 
 
 class Stock:
@@ -47,13 +47,13 @@ class Stock:
         self._publishers: dict[PoolKey, tuple[str, ...]] = {}
         """The nodes that publish a pool. It is counted once, for the first of them."""
         self._stale: set[PoolKey] = set()
-        self._rules: dict[str, Selected] = {}
+        self._rules: dict[str, Selection] = {}
         self._counts: dict[PoolKey, PoolCount] = {}
         self._shapes: dict[PoolCount, PoolCount] = {}
         """One object for equal counts: most nodes look like another one."""
         self._totals: Counter[Group] = Counter()
 
-    def published(
+    def put_devices(
         self, node: str, before: Iterable[SliceDevice], after: Iterable[SliceDevice]
     ) -> None:
         """Take in what a node publishes now."""
@@ -67,11 +67,11 @@ class Stock:
                 self._publishers[pool] = publishers
         self._stale |= old | new
 
-    def claimed(self, pools: Iterable[PoolKey]) -> None:
+    def mark_stale(self, pools: Iterable[PoolKey]) -> None:
         """Mark pools of which a claim changed."""
         self._stale.update(pools)
 
-    def ruled(self, name: str, new: Selected | None) -> None:
+    def put_rule(self, name: str, new: Selection | None) -> None:
         """Take in any rule; None when it is gone.
 
         A rule without a driver or pool may select in any pool, so all are counted again. Not for a
@@ -86,14 +86,14 @@ class Stock:
             elif selection is not None and before != new:
                 self._stale.update(self._publishers)
 
-    def stale(self) -> tuple[PoolKey, ...]:
+    def stale_pools(self) -> tuple[PoolKey, ...]:
         return tuple(self._stale)
 
-    def count(self, pool: PoolKey, counted: Callable[[str, PoolKey], PoolCount]) -> None:
-        """Count a pool again; `counted` returns the count of its node's devices."""
+    def count(self, pool: PoolKey, count_pool: Callable[[str, PoolKey], PoolCount]) -> None:
+        """Count a pool again; `count_pool` returns the count of its node's devices."""
         self._stale.discard(pool)
         publishers = self._publishers.get(pool)
-        new = counted(publishers[0], pool) if publishers else PoolCount()
+        new = count_pool(publishers[0], pool) if publishers else PoolCount()
         old = self._counts.pop(pool, PoolCount())
         for group, number in old.groups:
             self._totals[group] -= number
@@ -106,7 +106,7 @@ class Stock:
                 self._shapes.clear()
             self._counts[pool] = self._shapes.setdefault(new, new)
 
-    def counted(self) -> DeviceCounts:
+    def counts(self) -> DeviceCounts:
         """Return all published devices by group, and by pool."""
         return dict(self._totals), tuple(self._counts.values())
 

@@ -33,7 +33,7 @@ Deferral = tuple[Step, str]
 """What was deferred, and why."""
 
 
-class Happened(msgspec.Struct, frozen=True):
+class LifecycleEvent(msgspec.Struct, frozen=True):
     """One sample for a family of the table `lifecycle`."""
 
     family: str
@@ -42,34 +42,36 @@ class Happened(msgspec.Struct, frozen=True):
     """Of a counter how much more, of a histogram the seconds that are observed."""
 
 
-def opened(incident: Incident) -> Iterable[Happened]:
+def opening_events(incident: Incident) -> Iterable[LifecycleEvent]:
     """Report an incident that was created."""
-    return [Happened("incidents_opened", (_class(incident),))]
+    return [LifecycleEvent("incidents_opened", (_class(incident),))]
 
 
-def changed(before: Incident, after: Incident, spared: Spared = ()) -> Iterator[Happened]:
+def change_events(
+    before: Incident, after: Incident, spared: Spared = ()
+) -> Iterator[LifecycleEvent]:
     """Report a status that was written over the one before it.
 
     `spared` are the pods that are left alone, where an eviction begins with it.
     """
     fault, old, new = _class(after), before.status, after.status
     if old.history.closed_at is None and new.history.closed_at is not None:
-        yield Happened("incidents_closed", (fault, _result(new)))
+        yield LifecycleEvent("incidents_closed", (fault, _result(new)))
     for family, seconds in _durations(after, old, new):
         if seconds is not None:
-            yield Happened(family, (fault,), max(seconds, 0.0))
-    for by, pods in _evicted(old, new).items():
-        yield Happened("pods_evicted", (fault, by), float(pods))
+            yield LifecycleEvent(family, (fault,), max(seconds, 0.0))
+    for by, pods in _count_evicted(old, new).items():
+        yield LifecycleEvent("pods_evicted", (fault, by), float(pods))
     if old.eviction.evicting_at is None and new.eviction.evicting_at is not None:
         for reason, pods in spared:
-            yield Happened("pods_spared", (fault, reason), float(pods))
+            yield LifecycleEvent("pods_spared", (fault, reason), float(pods))
     for step, reason in sorted(_deferrals(new) - _deferrals(old)):
-        yield Happened("deferrals", (step, reason))
+        yield LifecycleEvent("deferrals", (step, reason))
         if step == "Eviction":
             # Each pod counts once. Gang peers would not be evicted, so they do not count.
             affected = {_pod(pod) for pod in new.scope.affected if pod.pod and pod.via != GANG}
             if count := len(affected) + new.scope.affected_left_out:
-                yield Happened("pods_deferred", (reason,), float(count))
+                yield LifecycleEvent("pods_deferred", (reason,), float(count))
 
 
 def _durations(
@@ -86,11 +88,16 @@ def _durations(
         "RulesNotServed",
     ) not in _deferrals(old)
     if new.eviction.tainted_at is not None and possible and not tainted_before:
-        yield "time_to_taint_seconds", _between(_first_signal(old, new), new.eviction.tainted_at)
+        yield (
+            "time_to_taint_seconds",
+            _seconds_between(_first_signal(old, new), new.eviction.tainted_at),
+        )
     if old.eviction.drained_at is None and new.eviction.drained_at is not None:
         yield (
             "time_to_drain_seconds",
-            _between(new.eviction.evicting_at or new.eviction.tainted_at, new.eviction.drained_at),
+            _seconds_between(
+                new.eviction.evicting_at or new.eviction.tainted_at, new.eviction.drained_at
+            ),
         )
     if (
         old.history.closed_at is None
@@ -98,7 +105,7 @@ def _durations(
         and _result(new) == "Recovered"
     ):
         opening = incident.metadata.creation_timestamp or _first_entry(new)
-        yield "time_to_repair_seconds", _between(opening, new.history.closed_at)
+        yield "time_to_repair_seconds", _seconds_between(opening, new.history.closed_at)
 
 
 def _first_signal(old: IncidentStatus, new: IncidentStatus) -> datetime | None:
@@ -117,7 +124,7 @@ def _first_entry(status: IncidentStatus) -> datetime | None:
     return status.timeline[0].time if status.timeline else None
 
 
-def _between(start: datetime | None, end: datetime | None) -> float | None:
+def _seconds_between(start: datetime | None, end: datetime | None) -> float | None:
     return (end - start).total_seconds() if start is not None and end is not None else None
 
 
@@ -132,7 +139,7 @@ def _result(status: IncidentStatus) -> Result:
     return "Recovered" if status.phase == "Recovered" else "Closed"
 
 
-def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
+def _count_evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
     """Count the pods that are new among the evicted ones, each once; beyond the limit by entry."""
     known = {_pod(pod) for pod in old.eviction.evicted}
     requested = {rule.device for rule in old.scope.rules if rule.effect == "Evict"}

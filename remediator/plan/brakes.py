@@ -211,7 +211,7 @@ def emergency_stop(fleet: Fleet, policy: Policy) -> str:
 
 def pause(fleet: Fleet, policy: Policy, place: Place, now: datetime) -> str:
     """Return why nothing may begin at a place, "" when it may."""
-    return emergency_stop(fleet, policy) or policy.pause(place, now)
+    return emergency_stop(fleet, policy) or policy.why_paused(place, now)
 
 
 def _emergency_stop(question: Question) -> Found | None:
@@ -223,8 +223,8 @@ def _emergency_stop(question: Question) -> Found | None:
 def _maintenance_window(question: Question) -> Found | None:
     """Defer everything new in a maintenance window of the place."""
     policy, now, place = question.account.policy, question.account.now, question.policy_place
-    why = policy.pause(place, now)
-    return Found(f"new actions deferred: {why}", policy.pause_ends(place, now)) if why else None
+    why = policy.why_paused(place, now)
+    return Found(f"new actions deferred: {why}", policy.pause_end(place, now)) if why else None
 
 
 def _wave_of_taints(question: Question) -> Found | None:

@@ -35,7 +35,7 @@ from remediator.plan.pods import why_pods_incomplete
 from remediator.plan.signals import is_new
 from remediator.plan.stages import DeferredBy
 from remediator.plan.words import WAITS_FOR
-from remediator.policy.duration import spelled
+from remediator.policy.duration import spell
 from remediator.policy.table import Policy, Row
 from remediator.policy.windows import moment
 
@@ -353,7 +353,7 @@ def _nothing(finding: Finding) -> Cap:
     """Cap nothing: this row is always there."""
     how = "pods are evicted"
     if finding.row.evicts_first:
-        within = spelled(finding.row.evict.within)
+        within = spell(finding.row.evict.within)
         how = f"pods that are left {within} after the first eviction are deleted"
     return Cap("nothing", "NoExecute", "NoExecute", _ready(finding, how))
 

@@ -37,7 +37,7 @@ import msgspec
 from remediator.model.incident import Incident
 from remediator.plan.history import is_syslog_only
 from remediator.plan.view import Fleet
-from remediator.policy.duration import spelled
+from remediator.policy.duration import spell
 from remediator.policy.limits import Correlation
 from remediator.policy.place import Place
 from remediator.policy.table import Policy
@@ -90,7 +90,7 @@ class Waves:
         for what, at, old_too in known:
             if at is not None and (old_too or began > at - CLOCKS_APART):
                 until = at + self._limits.after_change
-                why = f"the {what} changed less than {spelled(self._limits.after_change)} ago"
+                why = f"the {what} changed less than {spell(self._limits.after_change)} ago"
                 why += f" (until {until:%FT%TZ})"
                 if self._now < until:
                     return Wave(why, until)
@@ -112,7 +112,7 @@ class Waves:
         until = _end_of_wave(sources, limits)
         if until is None or self._now >= until:
             return None
-        why = f"{cause} is new on {limits.nodes} nodes or more within {spelled(limits.within)}"
+        why = f"{cause} is new on {limits.nodes} nodes or more within {spell(limits.within)}"
         return Wave(f"{why}, as if it were no fault of the GPUs", until)
 
     def in_force(self) -> Mapping[Why, int]:

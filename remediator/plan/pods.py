@@ -33,14 +33,14 @@ from remediator.plan.board import Board
 from remediator.plan.clocks import run
 from remediator.plan.stages import Granted
 from remediator.plan.words import some
-from remediator.policy.duration import spelled
+from remediator.policy.duration import spell
 
 GONE_AFTER = timedelta(minutes=2)
 """For how long the lists of the node's pods have lacked a pod that a claim is reserved for when it
 counts as gone. Longer than the scheduler needs to bind it, or a cache to catch up."""
 AWAITED = (
     "nothing if no such pod exists any more: NoExecute follows when the lists have lacked it for "
-    f"{spelled(GONE_AFTER)}"
+    f"{spell(GONE_AFTER)}"
 )
 REFUSED = "the remediator's log has the error: it needs the right to list pods"
 DrainedBy = Literal["NodeSet"]

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator, StrictInt
 
 from remediator.policy.duration import duration
 from remediator.policy.limits import LONGEST_RATE, Cap, Caps, Limits, Rate
-from remediator.policy.section import Section, key, refused, shown
+from remediator.policy.section import Section, key, refusal, show_value
 from remediator.policy.values import DURATION, WrittenDuration, text
 
 _SHARE = re.compile(r"(\d{1,6}(?:\.\d{1,20})?)%")
@@ -21,13 +21,13 @@ _SHIPPED = Limits()
 
 def _count(number: int) -> int:
     if number < 0:
-        raise refused(f"{shown(number)} is not a count; write {_WHOLE}")
+        raise refusal(f"{show_value(number)} is not a count; write {_WHOLE}")
     return number
 
 
 def _nodes(count: int) -> int:
     if count == 1:
-        raise refused("1 would let any node defer all others; write 2 or more, or 0 for never")
+        raise refusal("1 would let any node defer all others; write 2 or more, or 0 for never")
     return count
 
 
@@ -43,7 +43,9 @@ def _time_of_a_rate(stated: str) -> timedelta:
 def _share(stated: str) -> float:
     found = _SHARE.fullmatch(stated.strip())
     if found is None or float(found[1]) > 100:
-        raise ValueError(f"{shown(stated)} is not a percentage; write {{share: 25%, atLeast: 2}}")
+        raise ValueError(
+            f"{show_value(stated)} is not a percentage; write {{share: 25%, atLeast: 2}}"
+        )
     return float(found[1])
 
 
@@ -58,8 +60,8 @@ def _cap(stated: object) -> Cap | None:
     try:
         return Cap(_share(written), percent=True)
     except ValueError as error:
-        raise refused(
-            f"{shown(stated)} is not a number of GPUs; write 2, 25% (of those there are), "
+        raise refusal(
+            f"{show_value(stated)} is not a number of GPUs; write 2, 25% (of those there are), "
             "{share: 25%, atLeast: 2, atMost: 16}, 0 (nothing may be done) or none (no cap)"
         ) from error
 
@@ -82,7 +84,7 @@ class PartText(Section):
 
     def cap(self) -> Cap:
         if self.most is not None and self.most < self.least:
-            raise refused(f"atMost ({self.most}) is less than atLeast ({self.least})")
+            raise refusal(f"atMost ({self.most}) is less than atLeast ({self.least})")
         return Cap(self.share, percent=True, least=self.least, most=self.most)
 
 
@@ -153,7 +155,7 @@ def limits_of(stated: BudgetText) -> Limits:
     limits = Limits(
         evict=_caps(_SHIPPED.evict, stated.evict),
         taint=_caps(_SHIPPED.taint, stated.taint),
-        correlation=_onto(_SHIPPED.correlation, stated.correlation),
+        correlation=_replace_written(_SHIPPED.correlation, stated.correlation),
     )
     for name in stated.model_fields_set & FLAT.keys():
         action, ground = FLAT[name]
@@ -163,14 +165,16 @@ def limits_of(stated: BudgetText) -> Limits:
 
 
 def _caps(shipped: Caps, stated: EvictCapsText | TaintCapsText | None) -> Caps:
-    caps = _onto(shipped, stated)
+    caps = _replace_written(shipped, stated)
     if stated and stated.rate:
-        rate = _onto(shipped.rate or Rate(stated.rate.count, stated.rate.within), stated.rate)
+        rate = _replace_written(
+            shipped.rate or Rate(stated.rate.count, stated.rate.within), stated.rate
+        )
         return msgspec.structs.replace(caps, rate=rate)
     return caps
 
 
-def _onto(shipped: S, stated: Section | None) -> S:
+def _replace_written(shipped: S, stated: Section | None) -> S:
     """Return the shipped values, replaced by those that are written."""
     written: dict[str, Any] = {}
     if stated is not None:

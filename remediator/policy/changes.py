@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from remediator.diagnose.fault import SEVERITY, FaultClass
-from remediator.policy.duration import spelled
+from remediator.policy.duration import spell
 from remediator.policy.place import Match
 from remediator.policy.schema import (
     ClassesText,
@@ -30,8 +30,8 @@ def changes(defaults: DefaultsText | None, classes: ClassesText | None) -> dict[
     for fault_class in SEVERITY:
         stated: RowText | None = getattr(classes, fault_class) if classes else None
         own = _change(stated or RowText())
-        found[fault_class] = msgspec.structs.replace(general, **own.stated())
-    return {fault: change for fault, change in found.items() if change.stated()}
+        found[fault_class] = msgspec.structs.replace(general, **own.changed_fields())
+    return {fault: change for fault, change in found.items() if change.changed_fields()}
 
 
 def _change(stated: DefaultsText | RowText) -> Change:
@@ -59,7 +59,7 @@ def _evict(stated: EvictText | None) -> Evict | None:
     )
 
 
-def named(
+def changed_by(
     fault_class: FaultClass, defaults: DefaultsText | None, classes: ClassesText | None
 ) -> str:
     """Return which keys outside overrides set something for a class: `defaults, classes.gpu`."""
@@ -106,8 +106,8 @@ def soaks_too_short(
                 path: Path = ("overrides", max(i, j) - 1) if max(i, j) else ()
                 yield (
                     _nearest(path, row.fault_class, written),
-                    f"soak ({spelled(soaks.soak)}) must be longer than settle "
-                    f"({spelled(settles.settle)}), or a fault would be untainted before it was "
+                    f"soak ({spell(soaks.soak)}) must be longer than settle "
+                    f"({spell(settles.settle)}), or a fault would be untainted before it was "
                     "judged",
                 )
 

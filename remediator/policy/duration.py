@@ -20,7 +20,7 @@ def duration(text: str, longest: timedelta = LONGEST) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def spelled(time: timedelta) -> str:
+def spell(time: timedelta) -> str:
     """Return a length of time in the largest unit that is whole; `duration` reads it.
 
     What is less than a millisecond is left out.

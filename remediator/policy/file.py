@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kubeapi import clock
 from remediator.policy.error import PolicyError
-from remediator.policy.limits import described
+from remediator.policy.limits import describe_limits
 from remediator.policy.load import LARGEST, read
 from remediator.policy.table import Policy
 
@@ -23,7 +23,7 @@ UNSETTLED = 10
 """Looks in a row with another text each: writing a file takes fewer, so these are an error."""
 
 
-def _ignored(policy: Policy) -> None:
+def _ignore(policy: Policy) -> None:
     """Ignore a change of the policy."""
 
 
@@ -42,7 +42,7 @@ class PolicyFile:
         self,
         path: Path | None,
         now: Callable[[], datetime] = clock.now,
-        before_change: Callable[[Policy], None] = _ignored,
+        before_change: Callable[[Policy], None] = _ignore,
     ) -> None:
         self._path = path
         self._now = now
@@ -94,7 +94,7 @@ class PolicyFile:
         self._text = text
         self._good = read(text)
         self.error = ""
-        _log.info("policy %s: %s", path, in_words(self._good))
+        _log.info("policy %s: %s", path, describe_policy(self._good))
 
     def _keep(self, error: str, *, gone: bool) -> None:
         if gone:
@@ -109,11 +109,11 @@ class PolicyFile:
         self.error = error
 
 
-def in_words(policy: Policy) -> str:
+def describe_policy(policy: Policy) -> str:
     """Return the policy as one line for the log."""
     parts = [
         ", ".join(f"{row.fault_class} {row.mode} up to {row.highest}" for row in policy.rows),
-        ", ".join(f"{name}={value}" for name, value, _ in described(policy.limits)),
+        ", ".join(f"{name}={value}" for name, value, _ in describe_limits(policy.limits)),
     ]
     parts += [
         f"{len(several)} {what}"

@@ -23,7 +23,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from remediator.policy.duration import spelled
+from remediator.policy.duration import spell
 
 Ground = Literal["node", "pool", "class", "domain", "product", "cluster"]
 """What GPUs are counted over. `pool`: a driver's pool; NVIDIA's driver has one per node. `class`: a
@@ -88,7 +88,7 @@ class Rate(msgspec.Struct, frozen=True):
     within: timedelta
 
     def __str__(self) -> str:
-        return f"{self.count} in {spelled(self.within)}"
+        return f"{self.count} in {spell(self.within)}"
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ LIFTED = Limits(
 """Limits that defer nothing."""
 
 
-def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
+def describe_limits(limits: Limits) -> tuple[tuple[str, str, str], ...]:
     """Return each limit as (path, value, meaning), for a page, an explanation or the log."""
     found: list[tuple[str, str, str]] = []
     for action, verb, counted in (
@@ -175,10 +175,10 @@ def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
             str(correlation.nodes),
             "nodes with one new cause: evictions wait",
         ),
-        ("budget.correlation.within", spelled(correlation.within), "counting period"),
+        ("budget.correlation.within", spell(correlation.within), "counting period"),
         (
             "budget.correlation.after_change",
-            spelled(correlation.after_change),
+            spell(correlation.after_change),
             "after a change of driver, agent or policy: evictions wait",
         ),
         (

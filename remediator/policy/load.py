@@ -16,9 +16,9 @@ from remediator.policy.error import PolicyError
 from remediator.policy.place import Area
 from remediator.policy.schema import ExemptText, PolicyText, WindowText
 from remediator.policy.table import SHIPPED, Override, Policy, Row
-from remediator.policy.validation import shaped
+from remediator.policy.validation import validate
 from remediator.policy.windows import Exemption, Once, Weekly, Window, moment
-from remediator.policy.yaml_document import Path, Problem, dotted
+from remediator.policy.yaml_document import Path, Problem, dotted_path
 
 LARGEST = yaml_document.LARGEST
 _MOST = 50
@@ -28,17 +28,17 @@ _MOST = 50
 def read(text: str | bytes) -> Policy:
     """Read a policy. Raises PolicyError with every problem: its line, and what to write."""
     whole = yaml_document.compose(text)
-    stated, problems = shaped(whole.value)
+    stated, problems = validate(whole.value)
     problems += contradictions(whole.value)
-    problems += _reversed(stated, whole.lines)
+    problems += _find_reversed(stated, whole.lines)
     reported = {path for path, _ in problems}
     problems += [
         (path, why)
-        for path, why in _without_value(whole.value)
+        for path, why in _find_empty_keys(whole.value)
         if not reported & {path[:size] for size in range(len(path) + 1)}
     ]
     if problems:
-        raise PolicyError(*whole.in_words(problems)[:_MOST])
+        raise PolicyError(*whole.describe(problems)[:_MOST])
     return _policy(stated)
 
 
@@ -48,7 +48,7 @@ def written_keys(text: str | bytes) -> frozenset[str]:
     return frozenset(value)
 
 
-def _without_value(value: object, path: Path = ()) -> Iterator[Problem]:
+def _find_empty_keys(value: object, path: Path = ()) -> Iterator[Problem]:
     """Yield the keys without a value, as in a file that was cut off or not filled in.
 
     If they counted as absent, devices might be untainted, or an emergency stop be ignored.
@@ -57,13 +57,13 @@ def _without_value(value: object, path: Path = ()) -> Iterator[Problem]:
         for key, below in cast("dict[str, object]", value).items():
             if below is None:
                 yield (*path, key), "has no value; write one, or remove the key"
-            yield from _without_value(below, (*path, key))
+            yield from _find_empty_keys(below, (*path, key))
     elif isinstance(value, list):
         for index, below in enumerate(cast("list[object]", value)):
-            yield from _without_value(below, (*path, index))
+            yield from _find_empty_keys(below, (*path, index))
 
 
-def _reversed(stated: PolicyText, written: Collection[Path]) -> Iterator[Problem]:
+def _find_reversed(stated: PolicyText, written: Collection[Path]) -> Iterator[Problem]:
     """Yield windows that end before they begin, and soaks that end before their settle time."""
     for index, window in enumerate(stated.maintenance or ()):
         if window.from_ and window.until and window.until <= window.from_:
@@ -84,7 +84,7 @@ def _policy(stated: PolicyText) -> Policy:
         overrides=tuple(_overrides(stated)),
         maintenance=tuple(map(_window, stated.maintenance or ())),
         exempt=tuple(
-            _exemption(text, dotted(("exempt", index)))
+            _exemption(text, dotted_path(("exempt", index)))
             for index, text in enumerate(stated.exempt or ())
         ),
         stopped=stopped,
@@ -95,8 +95,8 @@ def _rows(stated: PolicyText) -> tuple[Row, ...]:
     """Return the rows that hold outside overrides."""
     base = changes.changes(stated.defaults, stated.classes)
     return tuple(
-        base[row.fault_class].onto(
-            row, changes.named(row.fault_class, stated.defaults, stated.classes)
+        base[row.fault_class].apply_to(
+            row, changes.changed_by(row.fault_class, stated.defaults, stated.classes)
         )
         if row.fault_class in base
         else row
@@ -106,7 +106,7 @@ def _rows(stated: PolicyText) -> tuple[Row, ...]:
 
 def _overrides(stated: PolicyText) -> list[Override]:
     return [
-        changes.override(override, dotted(("overrides", index)))
+        changes.override(override, dotted_path(("overrides", index)))
         for index, override in enumerate(stated.overrides or ())
     ]
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from remediator.diagnose.fault import SEVERITY
-from remediator.policy.duration import spelled
+from remediator.policy.duration import spell
 from remediator.policy.limits import Limits
 from remediator.policy.place import Match
 from remediator.policy.table import HIGHESTS, MODES, Policy, Row
@@ -21,12 +21,12 @@ def remarks(policy: Policy, now: datetime, *, written: Collection[str] = ()) -> 
     `written`: the keys at the top of the file; a budget may be written as it is shipped.
     """
     found = [
-        *_joined(_rows(policy)),
+        *_join_classes(_rows(policy)),
         *_budget(policy, written),
         *_windows(policy, now),
         *_exemptions(policy, now),
-        *_hidden(policy),
-        *_fleeting(policy),
+        *_hidden_overrides(policy),
+        *_fleeting_overrides(policy),
     ]
     if policy.stopped:
         found.append(
@@ -35,7 +35,7 @@ def remarks(policy: Policy, now: datetime, *, written: Collection[str] = ()) -> 
     return tuple(dict.fromkeys(found))
 
 
-def _joined(found: Iterable[tuple[Row, str]]) -> Iterator[str]:
+def _join_classes(found: Iterable[tuple[Row, str]]) -> Iterator[str]:
     """Yield one sentence for what one line of the file does to several classes."""
     classes: dict[tuple[str, str], list[str]] = {}
     for row, text in found:
@@ -47,23 +47,23 @@ def _joined(found: Iterable[tuple[Row, str]]) -> Iterator[str]:
 
 
 def _rows(policy: Policy) -> Iterator[tuple[Row, str]]:
-    for row in _written(policy):
+    for row in _written_rows(policy):
         own = "classes." in row.name  # what is set for all classes is not meant for this one
         if own and row.mode in {"dry-run", "enforce"} and row.ceiling == "observe":
             yield row, f"mode {row.mode} does nothing while the ceiling is observe"
         if row.mode == "enforce" and row.soak < SHORT_SOAK:
-            yield row, f"soak {spelled(row.soak)} is short: a GPU that flaps is untainted"
+            yield row, f"soak {spell(row.soak)} is short: a GPU that flaps is untainted"
         if row.mode == "enforce" and row.ceiling == "NoExecute" and row.settle < SHORT_SETTLE:
             yield (
                 row,
-                f"settle {spelled(row.settle)} is short: an evicted pod may land on a device that "
+                f"settle {spell(row.settle)} is short: an evicted pod may land on a device that "
                 "is about to be tainted",
             )
         if own and row.evicts_first and row.ceiling != "NoExecute":
             yield row, f"evict does nothing while the ceiling is {row.ceiling}"
 
 
-def _written(policy: Policy) -> Iterator[Row]:
+def _written_rows(policy: Policy) -> Iterator[Row]:
     """Yield each row that the file changes, and what each override alone makes of it."""
     for fault_class in SEVERITY:
         row = policy.row(fault_class)
@@ -71,12 +71,12 @@ def _written(policy: Policy) -> Iterator[Row]:
             yield row
         for override in policy.overrides:
             if fault_class in override.changes:
-                yield override.onto(row)
+                yield override.apply_to(row)
 
 
 def _budget(policy: Policy, written: Collection[str]) -> Iterator[str]:
     own = "budget" in written or policy.limits != Limits()
-    if not own and any(row.mode == "enforce" for row in _written(policy)):
+    if not own and any(row.mode == "enforce" for row in _written_rows(policy)):
         yield (
             "budget: a class is enforced and the shipped budget holds; see what it allows in "
             "`draguard policy explain`, and write one that fits the cluster"
@@ -124,24 +124,25 @@ def _exemptions(policy: Policy, now: datetime) -> Iterator[str]:
             yield f"{exemption.name}: expired at {moment(exemption.until)}; remove it"
 
 
-def _hidden(policy: Policy) -> Iterator[str]:
+def _hidden_overrides(policy: Policy) -> Iterator[str]:
     """Warn of an override that a later one for the same places replaces completely."""
     for index, early in enumerate(policy.overrides):
         for late in policy.overrides[index + 1 :]:
             if early.match == late.match != Match() and all(
-                key in late.changes and {*change.stated()} <= {*late.changes[key].stated()}
+                key in late.changes
+                and {*change.changed_fields()} <= {*late.changes[key].changed_fields()}
                 for key, change in early.changes.items()
             ):
                 yield f"{early.name}: does nothing; {late.name} overrides it for the same places"
 
 
-def _fleeting(policy: Policy) -> Iterator[str]:
+def _fleeting_overrides(policy: Policy) -> Iterator[str]:
     """Warn of overrides by DeviceClass that go further than the policy for an unallocated GPU."""
     for override in policy.overrides:
         raised = [
             row.fault_class
             for row in policy.rows
-            if override.match.device_classes and _strength(override.onto(row)) > _strength(row)
+            if override.match.device_classes and _strength(override.apply_to(row)) > _strength(row)
         ]
         if raised:
             yield (

@@ -226,7 +226,7 @@ class EmergencyText(Section):
     why: Text = key("a text", "Why. Required.", default=...)
 
 
-def _switched(stated: object) -> object:
+def _read_switch(stated: object) -> object:
     """Read `true` and `false` as well, which name no user."""
     if isinstance(stated, bool):
         return EmergencyText.model_construct(by="", why="") if stated else None
@@ -255,7 +255,7 @@ class PolicyText(Section):
     budget: BudgetText | None = key(
         "a mapping", "How many GPUs may have Draguard's rules at once; see below."
     )
-    emergency_stop: Annotated[EmergencyText | None, BeforeValidator(_switched)] = key(
+    emergency_stop: Annotated[EmergencyText | None, BeforeValidator(_read_switch)] = key(
         "`by` and `why`, or true",
         "Stops all new taints and evictions everywhere.",
         "Existing taints stay; recovery continues.",

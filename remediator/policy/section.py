@@ -39,15 +39,15 @@ def keys(section: type[Section]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in section.model_fields.items()}
 
 
-def refused(why: str) -> PydanticCustomError:
+def refusal(why: str) -> PydanticCustomError:
     return PydanticCustomError(REFUSED, "{why}", {"why": why})
 
 
-def of_another_type() -> PydanticCustomError:
+def wrong_type() -> PydanticCustomError:
     return PydanticCustomError("type", "another type")
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """Return a wrong value as text for a sentence."""
     if isinstance(value, dict):
         return "a mapping"

@@ -24,7 +24,7 @@ from typing import Literal, get_args
 import msgspec
 
 from remediator.diagnose.fault import SEVERITY, FaultClass
-from remediator.policy.duration import spelled
+from remediator.policy.duration import spell
 from remediator.policy.error import PolicyError
 from remediator.policy.limits import Limits
 from remediator.policy.place import ANYWHERE, Match, Place, Point, points
@@ -67,7 +67,7 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True):
         if self == AT_ONCE:
             return "no"
         extended = ", extended resources too" if self.extended_resources == "delete" else ""
-        return f"{spelled(self.within)}, then {self.then}{extended}"
+        return f"{spell(self.within)}, then {self.then}{extended}"
 
 
 AT_ONCE = Evict(within=timedelta())
@@ -196,14 +196,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     probation: timedelta | None = None
     evict: Evict | None = None
 
-    def stated(self) -> dict[str, object]:
+    def changed_fields(self) -> dict[str, object]:
         """Return the fields that are changed."""
         fields = msgspec.structs.asdict(self)
         return {name: value for name, value in fields.items() if value is not None}
 
-    def onto(self, row: Row, name: str) -> Row:
+    def apply_to(self, row: Row, name: str) -> Row:
         """Return the row with these changes and this name; without changes, the row itself."""
-        stated = self.stated()
+        stated = self.changed_fields()
         return msgspec.structs.replace(row, **stated, name=name) if stated else row
 
 
@@ -215,9 +215,9 @@ class Override(msgspec.Struct, frozen=True, kw_only=True):
     match: Match
     changes: dict[FaultClass, Change]
 
-    def onto(self, row: Row) -> Row:
+    def apply_to(self, row: Row) -> Row:
         change = self.changes.get(row.fault_class)
-        return change.onto(row, self.name) if change else row
+        return change.apply_to(row, self.name) if change else row
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,23 +245,23 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         """
         if len(place.pools) < 2:
             return self._row_in_pool(fault_class, place)
-        return of_several_pools(
+        return row_of_several_pools(
             [self._row_in_pool(fault_class, place.within(*pool)) for pool in sorted(place.pools)]
         )
 
     def _row_in_pool(self, fault_class: FaultClass, place: Place) -> Row:
         row = next(row for row in self.rows if row.fault_class == fault_class)
         if self.overrides:
-            row = mildest({self._seen_from(row, point) for point in points(place)})
+            row = mildest_row({self._row_at(row, point) for point in points(place)})
         for exemption in self.exempt:
             if exemption.area.holds(place):
-                row = capped(row, "incident-only", f"{exemption.name}: {exemption.why}")
+                row = cap_mode(row, "incident-only", f"{exemption.name}: {exemption.why}")
         return row
 
-    def _seen_from(self, row: Row, point: Point) -> Row:
+    def _row_at(self, row: Row, point: Point) -> Row:
         for override in self.overrides:
             if override.match.covers(point):
-                row = override.onto(row)
+                row = override.apply_to(row)
         return row
 
     def permits_more(self, before: "Policy", place: Place) -> bool:
@@ -292,12 +292,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             exempt=tuple(msgspec.structs.replace(each, name="", why="") for each in self.exempt),
         )
 
-    def pause(self, place: Place, now: datetime) -> str:
+    def why_paused(self, place: Place, now: datetime) -> str:
         """Return why no new disruption or restriction may begin at a place now, "" if one may."""
         found = self._open_window(place, now)
         return f"maintenance window {found[1]!r} until {moment(found[0])}" if found else ""
 
-    def pause_ends(self, place: Place, now: datetime) -> datetime | None:
+    def pause_end(self, place: Place, now: datetime) -> datetime | None:
         """Return when the pause at a place ends, None where there is none now."""
         found = self._open_window(place, now)
         return found[0] if found else None
@@ -323,7 +323,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, exempt=lasting)
 
 
-def capped(row: Row, mode: Mode, name: str) -> Row:
+def cap_mode(row: Row, mode: Mode, name: str) -> Row:
     """Return the row with a mode no stronger than this; its name changes when its mode does."""
     if MODES.index(row.mode) <= MODES.index(mode):
         return row
@@ -332,11 +332,11 @@ def capped(row: Row, mode: Mode, name: str) -> Row:
 
 def _is_stronger(row: Row, before: Row) -> bool:
     """Whether a row is stronger than another in any field: then the mildest of both differs."""
-    both = mildest((row, before))
+    both = mildest_row((row, before))
     return msgspec.structs.replace(both, name=row.name, why=row.why) != row
 
 
-def mildest(rows: Collection[Row]) -> Row:
+def mildest_row(rows: Collection[Row]) -> Row:
     """Return, field by field, the mildest of at least one row of a class, whatever their order."""
     if len(rows) == 1:
         return next(iter(rows))
@@ -359,13 +359,13 @@ def mildest(rows: Collection[Row]) -> Row:
     )
 
 
-def of_several_pools(rows: Sequence[Row]) -> Row:
+def row_of_several_pools(rows: Sequence[Row]) -> Row:
     """Return the row of a GPU that has devices in several pools, from the row of each.
 
     It is the mildest, except for its mode: what one pool enforces is done there in any case.
     """
     leading = max(rows, key=lambda row: MODES.index(row.mode))
-    return msgspec.structs.replace(mildest(rows), mode=leading.mode, name=leading.name)
+    return msgspec.structs.replace(mildest_row(rows), mode=leading.mode, name=leading.name)
 
 
 def mildest_eviction(stated: Collection[Evict]) -> Evict:

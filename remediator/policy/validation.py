@@ -13,13 +13,13 @@ from pydantic_core import ErrorDetails
 
 from remediator.policy.budget import WRITTEN_AS
 from remediator.policy.schema import PolicyText
-from remediator.policy.section import REFUSED, Section, keys, shown
+from remediator.policy.section import REFUSED, Section, keys, show_value
 from remediator.policy.yaml_document import Path, Problem
 
 _SET_PER_CLASS = frozenset({"ceiling", "patient", "sticky"})
 
 
-def shaped(value: Any) -> tuple[PolicyText, list[Problem]]:
+def validate(value: Any) -> tuple[PolicyText, list[Problem]]:
     """Read the keys at the top that are valid; return them and the problems of the others."""
     try:
         return PolicyText.model_validate(value), []
@@ -37,16 +37,16 @@ def _problem(error: ErrorDetails) -> Problem:
     if error["type"] == REFUSED:
         return path, error["msg"]
     if error["type"] == "extra_forbidden":
-        return path, _unknown(path[:-1], str(path[-1]))
+        return path, _unknown_key(path[:-1], str(path[-1]))
     if error["type"] == "missing" or (stated is None and isinstance(path[-1], str)):
-        _, field = _meant(path)
+        _, field = _find_key(path)
         return path, f"is missing; write {field.title}" if field else "is missing"
-    return path, f"{shown(stated)} is {_instead(path)}"
+    return path, f"{show_value(stated)} is {_expected(path)}"
 
 
-def _instead(path: Path) -> str:
+def _expected(path: Path) -> str:
     """Return what a value of a wrong type should have been, as `not ...`."""
-    section, field = _meant(path)
+    section, field = _find_key(path)
     mapping = f"a mapping with any of {', '.join(keys(section))}" if section else ""
     if field is None or (section and isinstance(path[-1], int)):
         return f"not what belongs here; write {mapping}"
@@ -58,8 +58,8 @@ def _instead(path: Path) -> str:
     return f"not {mapping if title == 'a mapping' and mapping else title}"
 
 
-def _unknown(path: Path, key: str) -> str:
-    section, _ = _meant(path)
+def _unknown_key(path: Path, key: str) -> str:
+    section, _ = _find_key(path)
     known = keys(section or PolicyText)
     if path[-1:] == ("defaults",) and key in _SET_PER_CLASS:
         return f"{key} is set per class; each class has its own reason"
@@ -71,17 +71,17 @@ def _unknown(path: Path, key: str) -> str:
     )
 
 
-def _meant(path: Path) -> tuple[type[Section] | None, FieldInfo | None]:
+def _find_key(path: Path) -> tuple[type[Section] | None, FieldInfo | None]:
     """Return the section of the schema at a path, if there is one, and the key that leads there."""
     section, field = cast("type[Section] | None", PolicyText), None
     for step in path:
         if isinstance(step, str) and section is not None:
             field = keys(section).get(step)
-            section = _below(field) if field else None
+            section = _section_below(field) if field else None
     return section, field
 
 
-def _below(field: FieldInfo) -> type[Section] | None:
+def _section_below(field: FieldInfo) -> type[Section] | None:
     """Return the section that may be written for a key."""
     kinds = [WRITTEN_AS.get(kind, kind) for kind in _parts(field.annotation, type)]
     return next((kind for kind in kinds if issubclass(kind, Section)), None)

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, StrictInt
 
 from remediator.policy.duration import duration
-from remediator.policy.section import of_another_type, refused, shown
+from remediator.policy.section import refusal, show_value, wrong_type
 from remediator.policy.windows import DAYS, WEEK
 
 LONGEST_NAME = 253
@@ -29,13 +29,13 @@ def text(reader: Callable[[str], object], *, empty: bool = True) -> PlainValidat
 
     def read(value: object) -> object:
         if not isinstance(value, str):
-            raise of_another_type()
+            raise wrong_type()
         if empty and not value:
             return None
         try:
             return reader(value)
         except ValueError as error:
-            raise refused(str(error)) from error
+            raise refusal(str(error)) from error
 
     return PlainValidator(read)
 
@@ -46,7 +46,9 @@ def _moment(text: str) -> datetime:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None or not 1970 <= found.year < 9999:
-        raise ValueError(f"{shown(text)} is not a moment with its zone; write 2026-01-05T14:00:00Z")
+        raise ValueError(
+            f"{show_value(text)} is not a moment with its zone; write 2026-01-05T14:00:00Z"
+        )
     return found.astimezone(UTC)
 
 
@@ -56,13 +58,13 @@ def _time_of_day(text: str) -> time:
     except ValueError:
         found = None
     if found is None or found.tzinfo is not None:
-        raise ValueError(f"{shown(text)} is not a time of day; write 22:30 and set timezone")
+        raise ValueError(f"{show_value(text)} is not a time of day; write 22:30 and set timezone")
     return found
 
 
 def _day(text: str) -> int:
     if text.lower() not in DAYS:
-        raise ValueError(f"{shown(text)} is not a day; one of {', '.join(DAYS)}")
+        raise ValueError(f"{show_value(text)} is not a day; one of {', '.join(DAYS)}")
     return DAYS.index(text.lower())
 
 
@@ -80,45 +82,46 @@ def _zone(text: str) -> tzinfo:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError) as error:  # unknown, malformed, or a folder of zones
         raise ValueError(
-            f"{shown(text)} is not a zone that this machine knows; write a name such as "
+            f"{show_value(text)} is not a zone that this machine knows; write a name such as "
             "Europe/Berlin, install the system's tzdata, or use UTC"
         ) from error
 
 
-def _filled(text: str) -> str:
+def _require_text(text: str) -> str:
     if not text.strip():
-        raise refused("is empty")
+        raise refusal("is empty")
     return text.strip()
 
 
 def _incidents(count: int) -> int:
     if not 1 <= count <= MOST_INCIDENTS:
-        raise refused(f"{shown(count)} is not a number from 1 to {MOST_INCIDENTS}")
+        raise refusal(f"{show_value(count)} is not a number from 1 to {MOST_INCIDENTS}")
     return count
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
 def _name(text: str) -> str:
     if len(text) > LONGEST_NAME:
-        raise refused(f"a name is longer than {LONGEST_NAME} characters")
+        raise refusal(f"a name is longer than {LONGEST_NAME} characters")
     if not text.strip():
-        raise refused(_NO_NAME)
+        raise refusal(_NO_NAME)
     return text
 
 
-def _some(names: tuple[str, ...]) -> tuple[str, ...]:
+def _require_some(names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
-        raise refused(_NO_NAME)
+        raise refusal(_NO_NAME)
     return names
 
 
 def _uuid(text: str) -> str:
     if not text.startswith(("GPU-", "MIG-")):
-        raise refused(
-            f"{shown(text)} is not a UUID; write GPU-... or MIG-... as `nvidia-smi -L` shows it"
+        raise refusal(
+            f"{show_value(text)} is not a UUID; write GPU-... or MIG-... as `nvidia-smi -L` "
+            "shows it"
         )
     return text
 
@@ -132,12 +135,12 @@ TimeOfDay = Annotated[time, text(_time_of_day, empty=False)]
 Day = Annotated[int, text(_day, empty=False)]
 LengthOfAWindow = Annotated[timedelta, text(_length_of_a_window, empty=False)]
 Zone = Annotated[tzinfo, text(_zone)]
-Text = Annotated[str, AfterValidator(_filled)]
+Text = Annotated[str, AfterValidator(_require_text)]
 Incidents = Annotated[StrictInt, AfterValidator(_incidents)]
 _Name = Annotated[str, AfterValidator(_name)]
-Names = Annotated[tuple[_Name, ...], BeforeValidator(_listed), AfterValidator(_some)]
+Names = Annotated[tuple[_Name, ...], BeforeValidator(_as_list), AfterValidator(_require_some)]
 Uuids = Annotated[
     tuple[Annotated[_Name, AfterValidator(_uuid)], ...],
-    BeforeValidator(_listed),
-    AfterValidator(_some),
+    BeforeValidator(_as_list),
+    AfterValidator(_require_some),
 ]

@@ -42,7 +42,7 @@ class Document(msgspec.Struct, frozen=True):
             path = path[:-1]
         return self.lines.get(path, 1)
 
-    def in_words(self, problems: Iterable[Problem]) -> tuple[str, ...]:
+    def describe(self, problems: Iterable[Problem]) -> tuple[str, ...]:
         """Return problems as sentences, each once, in the order of their lines."""
         found = sorted((self.line(path), self._place(path), why) for path, why in problems)
         reported = (
@@ -53,7 +53,7 @@ class Document(msgspec.Struct, frozen=True):
     def _place(self, path: Path) -> str:
         if path and isinstance(path[-1], int) and path not in self.lines:
             path = path[:-1]  # a single value in place of a list
-        return dotted(path)
+        return dotted_path(path)
 
 
 def compose(text: str | bytes) -> Document:
@@ -119,14 +119,14 @@ class _Loader(yaml.BaseLoader):
         raise ComposerError(None, None, why, cast("yaml.Mark", event.start_mark))
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     return int(text, 8) if text.startswith("0o") else int(text, 16 if text[:2] == "0x" else 10)
 
 
 _SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "null": (r"~|null|Null|NULL|", lambda _: None),
     "bool": (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
-    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", _whole),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", _whole_number),
     "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", float),
 }
 """Plain words that are no text (YAML 1.2.2, section 10.3.2): form and meaning."""
@@ -162,7 +162,7 @@ def _mapping(node: MappingNode, path: Path, lines: dict[Path, int]) -> dict[str,
         here = (*path, _whole_characters(key))
         if key.value in found:
             raise PolicyError(
-                f"line {line}: {dotted(here)} is written twice, first on line {lines[here]}; "
+                f"line {line}: {dotted_path(here)} is written twice, first on line {lines[here]}; "
                 "keep one of them"
             )
         lines[here] = line
@@ -178,7 +178,7 @@ def _whole_characters(node: ScalarNode) -> str:
     return text
 
 
-def dotted(path: Path) -> str:
+def dotted_path(path: Path) -> str:
     """Return a path as users write it: `overrides[2].classes.gpu`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")

@@ -57,7 +57,7 @@ class Handing:
             gpu(0),
             gpu(1),
             claims=tuple(msgspec.json.decode(listed, type=list[Claim])),
-            pods=NodePods(cluster.client).of(NODE, live=True),
+            pods=NodePods(cluster.client).list_pods(NODE, live=True),
             facts=facts,
         )
         for write in conditions(seen, [_pair(verdict, closing=closing)], now, OPTIONS):

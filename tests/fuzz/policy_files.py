@@ -4,7 +4,7 @@ import re
 from random import Random
 
 from remediator.policy.error import PolicyError
-from remediator.policy.limits import described
+from remediator.policy.limits import describe_limits
 from remediator.policy.load import read
 from remediator.policy.remarks import remarks
 from tests.fuzz import hostile
@@ -49,7 +49,7 @@ def check(raw: bytes) -> None:
         demand(len(set(error.problems)) == len(error.problems), "reported twice", error.problems)
         return
     demand(all(row.soak > row.settle for row in policy.rows), "untainted before it is judged")
-    demand(all(value for _, value, _ in described(policy.limits)), "a limit", policy.limits)
+    demand(all(value for _, value, _ in describe_limits(policy.limits)), "a limit", policy.limits)
     list(remarks(policy, at(0)))
 
 

@@ -15,14 +15,14 @@ from tests.remediator.clock import Clock
 def test_an_agent_is_believed_while_it_writes_and_not_after() -> None:
     clock = Clock()
     freshness = Freshness(150, clock)
-    assert "not reported yet" in freshness.stale("node-a")
+    assert "not reported yet" in freshness.why_stale("node-a")
 
     freshness.note_change("node-a", "Lease")
     clock.seconds += 150
-    assert freshness.stale("node-a") == ""
+    assert freshness.why_stale("node-a") == ""
     clock.seconds += 1
 
-    assert "not reported for more than 150 s" in freshness.stale("node-a")
+    assert "not reported for more than 150 s" in freshness.why_stale("node-a")
 
 
 def test_what_was_written_long_before_our_start_is_not_fresh() -> None:
@@ -33,12 +33,12 @@ def test_what_was_written_long_before_our_start_is_not_fresh() -> None:
     freshness.note_list("ahead", "Lease", T0 + timedelta(hours=3), T0)
     freshness.note_list("nearly", "Lease", T0 + timedelta(seconds=1), T0)
 
-    assert freshness.stale("old")
-    assert not freshness.stale("young")
-    assert not freshness.stale("nearly")
-    assert freshness.stale("ahead"), "its next renewal says whether it is alive"
+    assert freshness.why_stale("old")
+    assert not freshness.why_stale("young")
+    assert not freshness.why_stale("nearly")
+    assert freshness.why_stale("ahead"), "its next renewal says whether it is alive"
     freshness.note_change("ahead", "Lease")
-    assert not freshness.stale("ahead")
+    assert not freshness.why_stale("ahead")
 
 
 @pytest.mark.parametrize("sign", get_args(Sign))
@@ -48,7 +48,7 @@ def test_a_first_sight_never_hides_a_later_word(sign: Sign) -> None:
 
     freshness.note_list("node-a", sign, T0 - timedelta(hours=3), T0)
 
-    assert not freshness.stale("node-a")
+    assert not freshness.why_stale("node-a")
 
 
 @pytest.mark.parametrize("signs", list(permutations(get_args(Sign))))
@@ -60,7 +60,7 @@ def test_of_two_first_sights_the_younger_counts(signs: tuple[Sign, Sign]) -> Non
     for sign in signs:
         freshness.note_list("node-a", sign, T0 - ages[sign], T0)
 
-    assert not freshness.stale("node-a")
+    assert not freshness.why_stale("node-a")
 
 
 def test_a_node_that_left_is_known_by_no_sign() -> None:
@@ -70,7 +70,7 @@ def test_a_node_that_left_is_known_by_no_sign() -> None:
 
     freshness.forget("node-a")
 
-    assert "not reported yet" in freshness.stale("node-a")
+    assert "not reported yet" in freshness.why_stale("node-a")
 
 
 def test_a_report_older_than_two_of_its_intervals_is_stale_whatever_the_lease_says() -> None:
@@ -81,14 +81,14 @@ def test_a_report_older_than_two_of_its_intervals_is_stale_whatever_the_lease_sa
     for _ in range(30):
         clock.seconds += 60
         freshness.note_change("node-a", "Lease")
-    assert not freshness.stale("node-a", 900)
+    assert not freshness.why_stale("node-a", 900)
     clock.seconds += 1
     freshness.note_change("node-a", "Lease")
-    assert "older than 1800 s" in freshness.stale("node-a", 900)
-    assert not freshness.stale("node-a"), "without an interval the youngest sign counts alone"
+    assert "older than 1800 s" in freshness.why_stale("node-a", 900)
+    assert not freshness.why_stale("node-a"), "without an interval the youngest sign counts alone"
 
     freshness.note_change("node-a", "report")
-    assert not freshness.stale("node-a", 900)
+    assert not freshness.why_stale("node-a", 900)
 
 
 @pytest.mark.parametrize("interval", [0, -5, 10**9])
@@ -97,10 +97,10 @@ def test_an_interval_that_makes_no_sense_makes_no_report_last(interval: float) -
     freshness = Freshness(150, clock)
     freshness.note_change("node-a", "report")
     clock.seconds += 100
-    assert not freshness.stale("node-a", interval)
+    assert not freshness.why_stale("node-a", interval)
     clock.seconds += 8000
     freshness.note_change("node-a", "Lease")
-    assert freshness.stale("node-a", interval)
+    assert freshness.why_stale("node-a", interval)
 
 
 def test_the_age_of_a_listed_report_counts_from_when_it_was_written() -> None:
@@ -108,10 +108,10 @@ def test_the_age_of_a_listed_report_counts_from_when_it_was_written() -> None:
     freshness = Freshness(150, clock)
     freshness.note_list("node-a", "report", T0 - timedelta(seconds=1700), T0)
     freshness.note_change("node-a", "Lease")
-    assert not freshness.stale("node-a", 900)
+    assert not freshness.why_stale("node-a", 900)
     clock.seconds += 101
     freshness.note_change("node-a", "Lease")
-    assert freshness.stale("node-a", 900)
+    assert freshness.why_stale("node-a", 900)
 
 
 def test_old_news_after_a_relist_is_no_sign_of_life() -> None:
@@ -121,7 +121,7 @@ def test_old_news_after_a_relist_is_no_sign_of_life() -> None:
     freshness.note_change("node-a", "Lease")
     clock.seconds += 7200
     freshness.note_list("node-a", "Lease", T0 - timedelta(seconds=7140), T0)
-    assert "not reported for" in freshness.stale("node-a")
+    assert "not reported for" in freshness.why_stale("node-a")
 
 
 def test_renewals_count_where_they_carry_the_hash_of_the_report_that_is_stored() -> None:

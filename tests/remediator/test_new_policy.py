@@ -76,7 +76,7 @@ def test_the_end_of_an_exemption_holds_the_evictions_of_its_own_gpus_alone(
         nonlocal changed
         changed = Fleet(policy_changed_at=changed_at, policies_before=before)
 
-    file = PolicyFile(written, clock.date, PolicyOnLease(note, clock.date, clock).loaded)
+    file = PolicyFile(written, clock.date, PolicyOnLease(note, clock.date, clock).on_policy_loaded)
     for seconds in (-3600, -3599, 1):
         clock.seconds = seconds
         file.load()

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from exporter.model.node_health import GpuHealth
-from remediator.metrics.transitions import changed
+from remediator.metrics.transitions import change_events
 from remediator.model.incident import Incident
 from remediator.model.incident_status import RULES_NOT_SERVED, Condition
 from remediator.plan.events import POD_PLANNED
@@ -288,7 +288,7 @@ def test_once_rules_are_served_taints_follow_and_settle_in_the_same_mode() -> No
     times = [
         happened.family
         for step in taken
-        for happened in changed(step.incident, with_fields(step.incident, status=step.status))
+        for happened in change_events(step.incident, with_fields(step.incident, status=step.status))
     ]
     assert "time_to_taint_seconds" not in times, "the cluster took that time, not Draguard"
 

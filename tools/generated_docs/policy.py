@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import cast
 
 from remediator.policy import schema
-from remediator.policy.duration import spelled
-from remediator.policy.limits import Limits, described
+from remediator.policy.duration import spell
+from remediator.policy.limits import Limits, describe_limits
 from remediator.policy.section import Section, keys
 from remediator.policy.table import HIGHEST, SHIPPED, Evict, Row
 from tools.generated_docs.table import Tables
@@ -60,7 +60,7 @@ _LEFT_OUT: Mapping[str, str] = {
     **{f"classes.CLASS.{name}": "as shipped" for name in Row.__struct_fields__},
     "repeat.count": "`3`",
     "repeat.within": "`30d`",
-    "evict.within": f"`{spelled(Evict().within)}`",
+    "evict.within": f"`{spell(Evict().within)}`",
     "evict.then": f"`{Evict().then}`",
     "evict.extendedResources": f"`{Evict().extended_resources}`",
     **{f"match.{name}": "any" for name in ("deviceClass", "driver", "pool", "node")},
@@ -79,7 +79,7 @@ _LEFT_OUT: Mapping[str, str] = {
 
 def _budget() -> Iterator[Sequence[str]]:
     yield "key", "shipped", "what it limits"
-    for path, value, meaning in described(Limits()):
+    for path, value, meaning in describe_limits(Limits()):
         yield f"`{path}`", f"`{value}`", meaning
 
 
@@ -90,9 +90,9 @@ def _default(row: Row, name: str) -> str:
         case str(value):
             return f"`{value}`"
         case _ if name == "repeat":
-            return f"{row.repeat.count} in {spelled(row.repeat.within)}"
+            return f"{row.repeat.count} in {spell(row.repeat.within)}"
         case timedelta() as value:
-            return spelled(value)
+            return spell(value)
         case value:
             return str(value)
 

@@ -175,7 +175,7 @@ def test_what_is_reserved_on_other_nodes_is_not_looked_for() -> None:
 def test_a_node_that_needs_no_pods_any_more_is_forgotten() -> None:
     with looks(listed("train-0")) as node:
         node.at(0)
-        assert node.pods.without(GHOST) == GHOST
+        assert node.pods.without_pods(GHOST) == GHOST
         assert node.at(LATE).usage.pods_gone == frozenset()
 
 

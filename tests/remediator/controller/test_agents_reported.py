@@ -59,7 +59,7 @@ def watching(watches: list[Behaviour]) -> Generator[tuple[Cluster, Callable[[str
             mark=lambda _: None,
             urgent=lambda _: None,
             leading=lambda: False,
-            pace=Pace(1, 1, hurried=lambda: False),
+            pace=Pace(1, 1, has_urgent=lambda: False),
             lease_namespace="draguard-system",
             stale_after=600.0,
             now=lambda: T0,

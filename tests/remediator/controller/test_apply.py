@@ -36,13 +36,13 @@ class Controller:
         self.leading = True
         self.hurry = False
         # By a clock that stands: how long a write takes here is no time in which a turn comes.
-        self.pace = Pace(1, 20, clock=lambda: 0.0, hurried=lambda: self.hurry)
+        self.pace = Pace(1, 20, clock=lambda: 0.0, has_urgent=lambda: self.hurry)
         self.writer = Writer(
             client, self.cache, self.rules, self.pace, lambda: self.leading, unstored=Unstored()
         )
 
     def _received(self, change: Change[StatedRule]) -> None:
-        self.cache.rule(change.key, change.new)
+        self.cache.put_rule(change.key, change.new)
 
     def stored(self) -> Rule:
         (one,) = self.cache.rules()
@@ -119,7 +119,7 @@ def test_a_rule_of_a_crashed_run_that_says_something_else_is_read_and_decided_an
 def test_a_rule_of_ours_without_any_mark_is_read_by_what_is_published(
     controller: Controller, cluster: Cluster
 ) -> None:
-    controller.cache.slice("s1", None, slice_of("node-a", 0))
+    controller.cache.put_slice("s1", None, slice_of("node-a", 0))
     body = msgspec.json.decode(msgspec.json.encode(manifest(rule(), "v1")))
     body["metadata"] |= {"labels": {}, "annotations": {}}
     cluster.client.create(RULES, body)

@@ -109,7 +109,7 @@ def leader(
         mark=lambda _: None,
         urgent=lambda _: None,
         leading=lambda: True,
-        pace=Pace(1000, 2000, hurried=lambda: False),
+        pace=Pace(1000, 2000, has_urgent=lambda: False),
         lease_namespace="draguard-system",
         stale_after=600.0,
         now=clock.now,
@@ -240,7 +240,7 @@ def test_a_slice_that_cannot_be_read_stops_its_node_only(room: Room) -> None:
 
 def test_slices_that_cannot_be_read_are_counted(room: Room) -> None:
     def unread() -> float:
-        kinds = room.cluster.informers.unread()
+        kinds = room.cluster.informers.unread_counts()
         return cluster_rows(room.cluster.cache, {}, unread=kinds)["unread_objects"]["slices",]
 
     set_up(room)
@@ -253,7 +253,7 @@ def test_slices_that_cannot_be_read_are_counted(room: Room) -> None:
 
 def test_no_device_is_free_while_a_claim_cannot_be_read(room: Room) -> None:
     def states() -> set[str]:
-        unread = room.cluster.informers.unread()
+        unread = room.cluster.informers.unread_counts()
         return {key[4] for key in cluster_rows(room.cluster.cache, {}, unread=unread)["devices"]}
 
     set_up(room)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeapi.types import ObjectMeta
-from remediator.controller.budgeted_incidents import Counted
+from remediator.controller.budgeted_incidents import BudgetedIncidents
 from remediator.controller.cache import Cache
 from remediator.model.incident import Incident
 from remediator.plan.view import Fleet
@@ -24,7 +24,7 @@ def closed(name: str, since: float, at_: float = 0) -> Incident:
 
 
 def test_an_open_one_counts_however_old_it_is() -> None:
-    counted = Counted(Clock().date)
+    counted = BudgetedIncidents(Clock().date)
     old = an_incident("a0", evicting_at=at(-90 * DAY))
 
     counted.put(old.name, old)
@@ -34,7 +34,7 @@ def test_an_open_one_counts_however_old_it_is() -> None:
 
 def test_a_closed_one_counts_for_a_day_after_it_began() -> None:
     clock = Clock()
-    counted = Counted(clock.date)
+    counted = BudgetedIncidents(clock.date)
     counted.put("a0-1", closed("a0", -60))
     clock.seconds = DAY - 61
     assert counted.all()
@@ -44,7 +44,7 @@ def test_a_closed_one_counts_for_a_day_after_it_began() -> None:
 
 
 def test_one_that_began_nothing_is_history_as_soon_as_it_is_closed() -> None:
-    counted = Counted(Clock().date)
+    counted = BudgetedIncidents(Clock().date)
     counted.put("a0-1", an_incident("a0"))
     assert counted.all()
 
@@ -55,7 +55,7 @@ def test_one_that_began_nothing_is_history_as_soon_as_it_is_closed() -> None:
 
 def test_one_that_is_opened_again_stays_when_its_day_is_over() -> None:
     clock = Clock()
-    counted = Counted(clock.date)
+    counted = BudgetedIncidents(clock.date)
     counted.put("a0-1", closed("a0", -60))
     counted.put("a0-1", an_incident("a0", evicting_at=at(-60)))
 
@@ -65,7 +65,7 @@ def test_one_that_is_opened_again_stays_when_its_day_is_over() -> None:
 
 
 def test_a_deleted_one_counts_no_more() -> None:
-    counted = Counted(Clock().date)
+    counted = BudgetedIncidents(Clock().date)
     counted.put("a0-1", an_incident("a0"))
     counted.put("a0-1", None)
 
@@ -78,7 +78,7 @@ def test_the_world_hands_out_what_counts_and_finds_the_others_by_their_gpu() -> 
         (an_incident("a0"), closed("a1", -60), closed("a2", -2 * DAY))
     ):
         meta = ObjectMeta(name=incident.name, uid=incident.name, resource_version=str(number))
-        cache.incident(incident.name, msgspec.structs.replace(incident, metadata=meta))
+        cache.put_incident(incident.name, msgspec.structs.replace(incident, metadata=meta))
 
     assert [incident.name for incident in cache.fleet().incidents] == ["a0-1", "a1-1"]
     assert len(cache.view("node-a", lambda _: "").stored.incidents) == 3
@@ -108,7 +108,7 @@ CAPS = st.builds(
     st.builds(Limits, evict=CAPS, taint=CAPS, correlation=st.just(LIFTED.correlation)),
 )
 def test_what_does_not_count_changes_no_decision(reported: list[Incident], limits: Limits) -> None:
-    counted = Counted(lambda: at(0))
+    counted = BudgetedIncidents(lambda: at(0))
     for incident in reported:
         counted.put(incident.name, incident)
     asks = (desired("z0", "NoExecute"), desired("a0", "NoSchedule"))

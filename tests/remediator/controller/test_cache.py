@@ -96,10 +96,10 @@ def incident(node: str = "node-a", version: str = "5") -> Incident:
 
 def test_a_report_a_slice_and_a_rule_mark_their_node(cache: Cache, marks: Marks) -> None:
     acts: list[Callable[[], None]] = [
-        lambda: cache.report("node-a", health("node-a", report(gpu(0)))),
-        lambda: cache.slice("s1", None, slice_of("node-a", 0)),
-        lambda: cache.rule(raw_rule().metadata.name, raw_rule()),
-        lambda: cache.incident("node-a-1", incident()),
+        lambda: cache.put_report("node-a", health("node-a", report(gpu(0)))),
+        lambda: cache.put_slice("s1", None, slice_of("node-a", 0)),
+        lambda: cache.put_rule(raw_rule().metadata.name, raw_rule()),
+        lambda: cache.put_incident("node-a-1", incident()),
     ]
     for act in acts:
         act()
@@ -109,24 +109,24 @@ def test_a_report_a_slice_and_a_rule_mark_their_node(cache: Cache, marks: Marks)
 def test_a_claim_marks_the_nodes_whose_rules_or_incidents_it_touches(
     cache: Cache, marks: Marks
 ) -> None:
-    cache.incident("node-a-1", incident())
+    cache.put_incident("node-a-1", incident())
     marks.clear()
 
-    cache.claim("team/c", None, claim("gpu-0"))
+    cache.put_claim("team/c", None, claim("gpu-0"))
     assert marks.taken() == {"node-a"}
-    cache.claim("team/c", claim("gpu-0"), None)
+    cache.put_claim("team/c", claim("gpu-0"), None)
     assert marks.taken() == {"node-a"}
     assert cache.view("node-a", believed).usage.claims == ()
 
 
 def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(cache: Cache) -> None:
     for node in ("node-a", "node-b"):
-        cache.report(node, health(node, report(gpu(0, node=node))))
-        cache.slice(f"s-{node}", None, slice_of(node, 0))
+        cache.put_report(node, health(node, report(gpu(0, node=node))))
+        cache.put_slice(f"s-{node}", None, slice_of(node, 0))
         raw = raw_rule(node)
-        cache.rule(raw.metadata.name, raw)
-        cache.incident(f"{node}-1", incident(node))
-    cache.claim("team/c", None, claim("gpu-0"))
+        cache.put_rule(raw.metadata.name, raw)
+        cache.put_incident(f"{node}-1", incident(node))
+    cache.put_claim("team/c", None, claim("gpu-0"))
 
     seen = cache.view("node-a", believed)
 
@@ -144,37 +144,37 @@ def test_a_claim_marks_the_node_of_its_pool_where_the_sick_gpu_is_not_published(
 ) -> None:
     raw = slice_of("node-a", 1)
     spec = msgspec.structs.replace(raw.spec, pool=msgspec.structs.replace(raw.spec.pool, name=pool))
-    cache.slice("s1", None, msgspec.structs.replace(raw, spec=spec))
+    cache.put_slice("s1", None, msgspec.structs.replace(raw, spec=spec))
     held = claim("gpu-1", pool=pool)
     marks.taken()
-    cache.claim("team/c", None, held)
+    cache.put_claim("team/c", None, held)
     assert marks.taken() == set(), "nothing is wrong there"
     status = make_status(fault_class="lost", phase="Suspected")
-    cache.incident("node-a-1", msgspec.structs.replace(incident(), status=status))
+    cache.put_incident("node-a-1", msgspec.structs.replace(incident(), status=status))
     marks.taken()
-    cache.claim("team/c", held, None)
+    cache.put_claim("team/c", held, None)
     assert marks.taken() == {"node-a"}
-    cache.slice("s1", msgspec.structs.replace(raw, spec=spec), None)
+    cache.put_slice("s1", msgspec.structs.replace(raw, spec=spec), None)
     marks.taken()
-    cache.claim("team/c", None, held)
+    cache.put_claim("team/c", None, held)
     assert marks.taken() == ({"node-a"} if pool == "node-a" else set())
 
 
 def test_claims_on_what_is_published_no_more_are_in_the_view(cache: Cache) -> None:
     published_once = slice_of("node-a", 0)
-    cache.slice("s", None, published_once)
-    cache.claim("team/c", None, claim("gpu-0"))
+    cache.put_slice("s", None, published_once)
+    cache.put_claim("team/c", None, claim("gpu-0"))
     rack = claim("gpu-9", "other", driver="gpu.example.com", pool="rack-7")
-    cache.claim("team/d", None, rack)
+    cache.put_claim("team/d", None, rack)
     scope = ScopeStatus("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-8", uuid(3)),))
     incident = Incident(
         ObjectMeta(name=incident_name(uuid(3), 1), uid="u"),
         IncidentSpec("node-a", uuid(3)),
         make_status(fault_class="lost", scope=scope),
     )
-    cache.incident(incident.name, incident)
+    cache.put_incident(incident.name, incident)
 
-    cache.slice("s", published_once, None)
+    cache.put_slice("s", published_once, None)
 
     held = {entry.metadata.name for entry in cache.view("node-a", believed).usage.claims}
     assert held == {"claim-of-train-0", "claim-of-other"}
@@ -185,9 +185,9 @@ def test_what_was_published_last_counts_until_its_node_publishes_into_that_pool(
     cache: Cache, node: str, counts: int
 ) -> None:
     """The driver itself, without that GPU. What another node publishes there is a lie."""
-    cache.report("node-a", health("node-a", report(last_named(gpu(0)))))
+    cache.put_report("node-a", health("node-a", report(last_named(gpu(0)))))
     (device,) = published(gpu(0))
-    cache.claim("team/c", None, claim("gpu-0"))
+    cache.put_claim("team/c", None, claim("gpu-0"))
 
     seen = cache.view("node-a", believed)
     assert [part.device for part in seen.slices.last_published] == [device.device]
@@ -195,10 +195,10 @@ def test_what_was_published_last_counts_until_its_node_publishes_into_that_pool(
 
     others = slice_of("node-a", 1)
     others = with_fields(others, spec=with_fields(others.spec, node_name=node))
-    cache.slice("s1", None, others)
+    cache.put_slice("s1", None, others)
     assert len(cache.view("node-a", believed).slices.last_published) == counts
 
-    cache.slice("s1", others, None)
+    cache.put_slice("s1", others, None)
     assert len(cache.view("node-a", believed).slices.last_published) == 1
 
 
@@ -206,10 +206,10 @@ def test_a_node_that_reports_the_gpu_of_a_node_whose_driver_is_away_takes_nothin
     cache: Cache,
 ) -> None:
     one = slice_of("node-a", 0)
-    cache.slice("s1", None, one)
-    cache.slice("s1", one, None)
+    cache.put_slice("s1", None, one)
+    cache.put_slice("s1", one, None)
     for node in ("node-a", "node-b"):
-        cache.report(node, health(node, report(last_named(gpu(0)))))
+        cache.put_report(node, health(node, report(last_named(gpu(0)))))
 
     assert cache.view("node-a", believed).slices.elsewhere == {}
     assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
@@ -218,15 +218,15 @@ def test_a_node_that_reports_the_gpu_of_a_node_whose_driver_is_away_takes_nothin
 def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(
     cache: Cache, marks: Marks
 ) -> None:
-    cache.report("node-a", health("node-a", report(gpu(0))))
+    cache.put_report("node-a", health("node-a", report(gpu(0))))
     marks.clear()
 
-    cache.report("node-b", health("node-b", report(gpu(0), gpu(1, node="node-b"))))
+    cache.put_report("node-b", health("node-b", report(gpu(0), gpu(1, node="node-b"))))
 
     assert marks.taken() == {"node-a", "node-b"}
     assert cache.view("node-a", believed).slices.elsewhere == {uuid(0): ("node-b",)}
     assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
-    cache.report("node-b", health("node-b", report(gpu(1, node="node-b"))))
+    cache.put_report("node-b", health("node-b", report(gpu(1, node="node-b"))))
     assert marks.taken() == {"node-a", "node-b"}
     assert cache.view("node-a", believed).slices.elsewhere == {}
 
@@ -234,9 +234,9 @@ def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(
 def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_silent(
     cache: Cache,
 ) -> None:
-    cache.slice("s1", None, slice_of("node-a", 0))
+    cache.put_slice("s1", None, slice_of("node-a", 0))
 
-    cache.report("node-b", health("node-b", report(gpu(0))))
+    cache.put_report("node-b", health("node-b", report(gpu(0))))
 
     assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
 
@@ -245,10 +245,10 @@ def test_a_node_that_only_reports_the_gpu_of_another_one_takes_nothing_from_it(
     cache: Cache,
 ) -> None:
     """Else one lying agent could keep any GPU of the cluster from being tainted."""
-    cache.slice("s1", None, slice_of("node-a", 0))
-    cache.report("node-a", health("node-a", report(gpu(0))))
+    cache.put_slice("s1", None, slice_of("node-a", 0))
+    cache.put_report("node-a", health("node-a", report(gpu(0))))
 
-    cache.report("node-b", health("node-b", report(gpu(0))))
+    cache.put_report("node-b", health("node-b", report(gpu(0))))
 
     assert cache.view("node-a", believed).slices.elsewhere == {}
     assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
@@ -258,8 +258,8 @@ def test_a_gpu_that_two_nodes_publish_is_contested_for_both(cache: Cache) -> Non
     for node in ("node-a", "node-b"):
         one = slice_of("node-a", 0)
         spec = msgspec.structs.replace(one.spec, node_name=node)
-        cache.slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
-        cache.report(node, health(node, report(gpu(0))))
+        cache.put_slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
+        cache.put_report(node, health(node, report(gpu(0))))
 
     assert cache.view("node-a", believed).slices.elsewhere == {uuid(0): ("node-b",)}
     assert cache.view("node-b", believed).slices.elsewhere == {uuid(0): ("node-a",)}
@@ -267,11 +267,11 @@ def test_a_gpu_that_two_nodes_publish_is_contested_for_both(cache: Cache) -> Non
 
 def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(cache: Cache) -> None:
     name = raw_rule().metadata.name
-    cache.rule(name, raw_rule(version="7", effect="NoExecute"))
-    cache.incident("node-a-1", incident(version="7"))
+    cache.put_rule(name, raw_rule(version="7", effect="NoExecute"))
+    cache.put_incident("node-a-1", incident(version="7"))
 
-    cache.rule(name, raw_rule(version="6"))
-    cache.incident("node-a-1", incident(version="6"))
+    cache.put_rule(name, raw_rule(version="6"))
+    cache.put_incident("node-a-1", incident(version="6"))
 
     assert [rule.effect for rule in cache.rules()] == ["NoExecute"]
     assert [entry.metadata.resource_version for entry in cache.incidents()] == ["7"]
@@ -280,11 +280,11 @@ def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(cache: Cache
 def test_what_a_list_tells_counts_though_its_version_is_older(cache: Cache) -> None:
     """After a restore of etcd versions fall; the answers to our own writes are of the past."""
     name = raw_rule().metadata.name
-    cache.rule(name, raw_rule(version="7", effect="NoExecute"))
-    cache.incident("node-a-1", incident(version="7"))
+    cache.put_rule(name, raw_rule(version="7", effect="NoExecute"))
+    cache.put_incident("node-a-1", incident(version="7"))
 
-    cache.rule(name, raw_rule(version="6"), listed=True)
-    cache.incident("node-a-1", incident(version="6"), listed=True)
+    cache.put_rule(name, raw_rule(version="6"), listed=True)
+    cache.put_incident("node-a-1", incident(version="6"), listed=True)
 
     assert [rule.effect for rule in cache.rules()] == ["NoSchedule"]
     assert [entry.metadata.resource_version for entry in cache.incidents()] == ["6"]
@@ -292,15 +292,15 @@ def test_what_a_list_tells_counts_though_its_version_is_older(cache: Cache) -> N
 
 def test_a_late_word_of_a_deletion_takes_no_object_that_was_made_again(cache: Cache) -> None:
     name = raw_rule().metadata.name
-    cache.rule(name, raw_rule())
-    cache.incident("node-a-1", incident())
+    cache.put_rule(name, raw_rule())
+    cache.put_incident("node-a-1", incident())
 
-    cache.rule(name, None, gone="an-older-one")
-    cache.incident("node-a-1", None, gone="an-older-one")
+    cache.put_rule(name, None, gone="an-older-one")
+    cache.put_incident("node-a-1", None, gone="an-older-one")
     assert len(cache.rules()) == len(cache.incidents()) == 1
 
-    cache.rule(name, None, gone="u1")
-    cache.incident("node-a-1", None, gone="u")
+    cache.put_rule(name, None, gone="u1")
+    cache.put_incident("node-a-1", None, gone="u")
     assert not cache.rules()
     assert not cache.incidents()
 
@@ -319,19 +319,19 @@ def test_why_a_gpu_of_a_pool_without_a_node_has_no_device_is_known(
     one = slice_of("node-a", 0)
     spec = with_fields(one.spec, node_name="", **{field: value})
     floating = msgspec.structs.replace(one, spec=spec)
-    cache.report("node-a", health("node-a", report(gpu(0), gpu(1))))
-    cache.slice("s1", None, floating)
+    cache.put_report("node-a", health("node-a", report(gpu(0), gpu(1))))
+    cache.put_slice("s1", None, floating)
 
     (why,) = cache.view("node-a", believed).slices.unbound.values()
     name = field.split("_", maxsplit=1)[0] + "".join(part.title() for part in field.split("_")[1:])
     assert f"by {name} where it is" in why
-    cache.slice("s1", floating, None)
+    cache.put_slice("s1", floating, None)
     assert cache.view("node-a", believed).slices.unbound == {}
 
 
 def test_why_a_gpu_of_a_pool_that_spans_nodes_has_no_device_is_known(cache: Cache) -> None:
-    cache.report("node-a", health("node-a", report(gpu(0))))
-    cache.slice("s1", None, slice_of("node-a", 0, count=2))
+    cache.put_report("node-a", health("node-a", report(gpu(0))))
+    cache.put_slice("s1", None, slice_of("node-a", 0, count=2))
     assert "not published by this node as a whole" in str(
         cache.view("node-a", believed).slices.unbound
     )
@@ -339,9 +339,9 @@ def test_why_a_gpu_of_a_pool_that_spans_nodes_has_no_device_is_known(cache: Cach
 
 def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(cache: Cache) -> None:
     old = slice_of("node-a", 0, 1)
-    cache.slice("s1", None, old)
+    cache.put_slice("s1", None, old)
 
-    cache.slice("s1", old, slice_of("node-a", 0, generation=2, count=2))
+    cache.put_slice("s1", old, slice_of("node-a", 0, generation=2, count=2))
 
     names = [device.device.device for device in cache.view("node-a", believed).slices.inventory]
     assert names == ["gpu-0", "gpu-1"]
@@ -349,16 +349,16 @@ def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(cache: Cache) -> No
 
 def test_everything_forgotten_is_gone(cache: Cache) -> None:
     one = slice_of("node-a", 0)
-    cache.report("node-a", health("node-a", report(gpu(0))))
-    cache.slice("s1", None, one)
-    cache.rule(raw_rule().metadata.name, raw_rule())
-    cache.incident("node-a-1", incident())
+    cache.put_report("node-a", health("node-a", report(gpu(0))))
+    cache.put_slice("s1", None, one)
+    cache.put_rule(raw_rule().metadata.name, raw_rule())
+    cache.put_incident("node-a-1", incident())
     assert cache.nodes() == {"node-a"}
 
-    cache.report("node-a", None)
-    cache.slice("s1", one, None)
-    cache.rule(raw_rule().metadata.name, None)
-    cache.incident("node-a-1", None)
+    cache.put_report("node-a", None)
+    cache.put_slice("s1", one, None)
+    cache.put_rule(raw_rule().metadata.name, None)
+    cache.put_incident("node-a-1", None)
 
     seen = cache.view("node-a", believed)
     assert (seen.agent.report, seen.slices.inventory, seen.stored.rules, seen.stored.incidents) == (
@@ -391,8 +391,8 @@ def reported_elsewhere(status: IncidentStatus = OPEN) -> Incident:
 def test_a_rule_whose_incident_another_node_has_opened_gets_no_second_one(cache: Cache) -> None:
     """The board has moved, the node that it has left is silent, and the other one is gone."""
     raw, incident = raw_rule(), reported_elsewhere()
-    cache.rule(raw.metadata.name, raw)
-    cache.incident(incident.name, incident)
+    cache.put_rule(raw.metadata.name, raw)
+    cache.put_incident(incident.name, incident)
 
     assert cache.view("node-a", silent_a).stored.incidents == (incident,)
     assert decided(cache).steps == [], "one node tells it: two would write over each other"
@@ -404,10 +404,10 @@ def test_a_published_gpu_that_nobody_reports_goes_on_with_its_incidents(cache: C
         fault_class="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)
     )
     incident = reported_elsewhere(past)
-    cache.incident(incident.name, incident)
-    cache.slice("s1", None, slice_of("node-a", 0, 1))
+    cache.put_incident(incident.name, incident)
+    cache.put_slice("s1", None, slice_of("node-a", 0, 1))
     missing = with_fields(report(gpu(1)), inventory=Inventory(missing=(gpu(0).pci_bus_id,)))
-    cache.report("node-a", health("node-a", missing))
+    cache.put_report("node-a", health("node-a", missing))
 
     decision = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(5000))
 
@@ -419,8 +419,8 @@ def test_the_incident_of_a_board_is_reported_where_it_is_published_though_nobody
     cache: Cache,
 ) -> None:
     incident = reported_elsewhere()
-    cache.incident(incident.name, incident)
-    cache.slice("s1", None, slice_of("node-a", 0))
+    cache.put_incident(incident.name, incident)
+    cache.put_slice("s1", None, slice_of("node-a", 0))
 
     (board,) = bind_boards(cache.view("node-a", silent_a), at(1))
 

@@ -60,30 +60,30 @@ def on_the_shelf(node: str) -> ResourceSlice:
 
 class TestNodes:
     def test_one_that_goes_or_comes_back_is_looked_at(self, cache: Cache, marks: Marks) -> None:
-        cache.node("node-a", facts("node-a"))
+        cache.put_node("node-a", facts("node-a"))
         assert marks.taken() == {"node-a"}
-        cache.node("node-a", facts("node-a"))
+        cache.put_node("node-a", facts("node-a"))
         assert marks.taken() == set()
-        cache.node("node-a", facts("node-a", uid="n2"))
+        cache.put_node("node-a", facts("node-a", uid="n2"))
         assert marks.taken() == {"node-a"}
-        cache.node("node-a", None)
+        cache.put_node("node-a", None)
         assert marks.taken() == {"node-a"}
 
     def test_the_state_of_one_matters_where_an_incident_is_open(
         self, cache: Cache, marks: Marks
     ) -> None:
-        cache.node("node-a", facts("node-a"))
-        cache.node("node-b", facts("node-b"))
-        cache.incident("node-a-1", incident())
+        cache.put_node("node-a", facts("node-a"))
+        cache.put_node("node-b", facts("node-b"))
+        cache.put_incident("node-a-1", incident())
         marks.clear()
 
         for name in ("node-a", "node-b"):
-            cache.node(name, facts(name, cordons=("cordoned by a person",)))
+            cache.put_node(name, facts(name, cordons=("cordoned by a person",)))
 
         assert marks.taken() == {"node-a"}
 
     def test_one_is_gone_only_when_nodes_are_known(self, cache: Cache) -> None:
-        cache.incident("node-a-1", incident())
+        cache.put_incident("node-a-1", incident())
         assert not cache.view("node-a", believed).nodes_known
 
         cache.nodes_known = True
@@ -101,7 +101,7 @@ class TestSlices:
         parts = [range(64), range(64, 128), range(128, 150)]
         for number, indexes in enumerate(parts):
             assert cache.view("node-a", believed).slices.inventory == ()
-            cache.slice(f"s{number}", None, slice_of("node-a", *indexes, count=3))
+            cache.put_slice(f"s{number}", None, slice_of("node-a", *indexes, count=3))
 
         assert len(cache.view("node-a", believed).slices.inventory) == 150
 
@@ -109,15 +109,15 @@ class TestSlices:
         self, cache: Cache, marks: Marks
     ) -> None:
         mine, theirs, nobodys = (on_the_shelf(node) for node in ("node-a", "node-b", ""))
-        cache.slice("s0", None, mine)
+        cache.put_slice("s0", None, mine)
         assert cache.view("node-a", believed).slices.contested == frozenset()
         marks.clear()
 
         for other in (theirs, nobodys):
-            cache.slice("s1", None, other)
+            cache.put_slice("s1", None, other)
             assert cache.view("node-a", believed).slices.contested == {SHELF}
             assert "node-a" in marks.taken()
-            cache.slice("s1", other, None)
+            cache.put_slice("s1", other, None)
             assert cache.view("node-a", believed).slices.contested == frozenset()
             assert "node-a" in marks.taken()
 
@@ -128,10 +128,10 @@ class TestSlices:
             slice_of("node-a", 2, generation=2, count=2),
         ]
         for number, resource_slice in enumerate(old):
-            cache.slice(f"s{number}", None, resource_slice)
+            cache.put_slice(f"s{number}", None, resource_slice)
         seen: list[list[str]] = []
         for number in (0, 1):
-            cache.slice(f"s{number}", old[number], new[number])
+            cache.put_slice(f"s{number}", old[number], new[number])
             devices = cache.view("node-a", believed).slices.inventory
             seen.append([device.device.device for device in devices])
 
@@ -141,17 +141,17 @@ class TestSlices:
         self, cache: Cache, marks: Marks
     ) -> None:
         for node in ("node-a", "node-b"):
-            cache.slice(f"s-{node}", None, _vfio(node))
+            cache.put_slice(f"s-{node}", None, _vfio(node))
         marks.clear()
 
-        cache.slice("s-node-b", _vfio("node-b"), None)
+        cache.put_slice("s-node-b", _vfio("node-b"), None)
 
         assert marks.taken() == {"node-b"}
 
     def test_the_twin_of_a_reported_gpu_is_held_by_whoever_holds_it(self, cache: Cache) -> None:
-        cache.report("node-a", health("node-a", report(gpu(0))))
-        cache.slice("s", None, _vfio("node-a"))
-        cache.claim("team/c", None, claim("gpu-vfio-0"))
+        cache.put_report("node-a", health("node-a", report(gpu(0))))
+        cache.put_slice("s", None, _vfio("node-a"))
+        cache.put_claim("team/c", None, claim("gpu-vfio-0"))
 
         (board,) = bind_boards(cache.view("node-a", believed), T0)
 
@@ -184,22 +184,22 @@ def channel(node: str, pod: str, domain: str = "cd-1") -> Claim:
 
 class TestPeers:
     def fill(self, cache: Cache) -> None:
-        cache.report("node-a", health("node-a", report(gpu(0))))
+        cache.put_report("node-a", health("node-a", report(gpu(0))))
         body = msgspec.to_builtins(slice_of("node-a", 0))
         body["spec"] |= {"driver": IMEX, "devices": [{"name": "channel-0"}]}
-        cache.slice("s1", None, slice_of("node-a", 0))
-        cache.slice("s2", None, msgspec.convert(body, ResourceSlice))
-        cache.claim("team/c", None, claim("gpu-0", "w-0"))
+        cache.put_slice("s1", None, slice_of("node-a", 0))
+        cache.put_slice("s2", None, msgspec.convert(body, ResourceSlice))
+        cache.put_claim("team/c", None, claim("gpu-0", "w-0"))
         for node, pod, domain in (
             ("node-a", "w-0", "cd-1"),
             ("node-b", "w-1", "cd-1"),
             ("node-c", "x-0", "cd-2"),
         ):
-            cache.claim(f"team/{pod}", None, channel(node, pod, domain))
+            cache.put_claim(f"team/{pod}", None, channel(node, pod, domain))
 
     def test_those_of_a_compute_domain_on_other_nodes_are_reported(self, cache: Cache) -> None:
         self.fill(cache)
-        cache.incident("node-a-1", incident())
+        cache.put_incident("node-a-1", incident())
 
         (board,) = bind_boards(cache.view("node-a", believed), T0)
 
@@ -215,8 +215,8 @@ class TestPeers:
 
     def test_a_claim_that_is_gone_is_nobodys_peer(self, cache: Cache) -> None:
         self.fill(cache)
-        cache.incident("node-a-1", incident())
-        cache.claim("team/w-1", channel("node-b", "w-1"), None)
+        cache.put_incident("node-a-1", incident())
+        cache.put_claim("team/w-1", channel("node-b", "w-1"), None)
 
         (board,) = bind_boards(cache.view("node-a", believed), T0)
 
@@ -228,11 +228,11 @@ def test_one_nodes_view_costs_the_same_in_a_cluster_ten_times_as_large() -> None
         cache = Cache(lambda _: None)
         for number in range(size):
             node = f"node-{number}"
-            cache.slice(f"s-{node}", None, slice_of(node, 0))
-            cache.claim(f"team/{node}", None, channel(node, f"w-{number}", f"cd-{number}"))
+            cache.put_slice(f"s-{node}", None, slice_of(node, 0))
+            cache.put_claim(f"team/{node}", None, channel(node, f"w-{number}", f"cd-{number}"))
             meta = ObjectMeta(name=f"i-{number}", uid="u", resource_version="1")
             spec = msgspec.structs.replace(incident(node).spec, uuid=uuid(number))
-            cache.incident(meta.name, Incident(meta, spec, incident(node).status))
+            cache.put_incident(meta.name, Incident(meta, spec, incident(node).status))
         counted = _Steps()
         with counted:
             cache.view("node-7", believed)

@@ -28,14 +28,14 @@ def marks() -> Marks:
 @pytest.fixture
 def cache(marks: Marks) -> Cache:
     one = Cache(marks)
-    one.slice("s1", None, slice_of("node-a", 0))
-    one.slice("s2", None, slice_of("node-b", 0))
+    one.put_slice("s1", None, slice_of("node-a", 0))
+    one.put_slice("s2", None, slice_of("node-b", 0))
     marks.clear()
     return one
 
 
 def put(cache: Cache, raw: RawRule) -> None:
-    cache.rule(raw.metadata.name, raw)
+    cache.put_rule(raw.metadata.name, raw)
 
 
 def changed(raw: RawRule, **meta: Any) -> RawRule:
@@ -89,7 +89,7 @@ class TestOtherPeople:
     def test_a_rule_that_is_deleted_is_shown_no_more(self, cache: Cache) -> None:
         put(cache, theirs("all", Selector()))
 
-        cache.rule("all", None)
+        cache.put_rule("all", None)
 
         assert cache.view("node-a", believed).stored.foreign == ()
 
@@ -127,7 +127,7 @@ class TestAPersonsHand:
         assert seen.stored.foreign == ()
         assert [rule.gpu for rule in seen.stored.rules] == [uuid(0)]
 
-        cache.report("node-a", health("node-a", report(gpu(0, recovery_action=RESET))))
+        cache.put_report("node-a", health("node-a", report(gpu(0, recovery_action=RESET))))
         steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
         changes = [step.rule for step in steps if isinstance(step, ChangeRule)]
         assert [(rule.cause, rule.gpu) for rule in changes] == [("recovery-action-1", uuid(0))]
@@ -145,7 +145,7 @@ class TestAPersonsHand:
         put(cache, changed(raw_rule(), labels={}, annotations={}))
         assert cache.rules() == ()
 
-        cache.slice("s1", None, slice_of("node-a", 0))
+        cache.put_slice("s1", None, slice_of("node-a", 0))
 
         assert marks.taken() == {"node-a"}
         assert [rule.gpu for rule in cache.rules()] == [uuid(0)]
@@ -153,7 +153,7 @@ class TestAPersonsHand:
     def test_a_rule_without_any_mark_is_for_what_the_one_publisher_of_its_pool_has(
         self, cache: Cache
     ) -> None:
-        cache.slice("s3", None, in_pool("pool-7", "node-a"))
+        cache.put_slice("s3", None, in_pool("pool-7", "node-a"))
 
         put(cache, unmarked("pool-7"))
 
@@ -163,8 +163,8 @@ class TestAPersonsHand:
     def test_a_rule_without_any_mark_is_for_nothing_in_a_pool_of_two_publishers(
         self, cache: Cache
     ) -> None:
-        cache.slice("s3", None, in_pool("pool-7", "node-a"))
-        cache.slice("s4", None, in_pool("pool-7", "node-b"))
+        cache.put_slice("s3", None, in_pool("pool-7", "node-a"))
+        cache.put_slice("s4", None, in_pool("pool-7", "node-b"))
 
         put(cache, unmarked("pool-7"))
 
@@ -194,7 +194,7 @@ class TestAPersonsHand:
 def test_a_rule_of_a_board_that_moved_is_seen_by_both_nodes(cache: Cache) -> None:
     put(cache, raw_rule("node-a"))
 
-    cache.report("node-b", health("node-b", report(gpu(0))))
+    cache.put_report("node-b", health("node-b", report(gpu(0))))
 
     for node in ("node-a", "node-b"):
         assert [rule.gpu for rule in cache.view(node, believed).stored.rules] == [uuid(0)]
@@ -239,4 +239,4 @@ def test_what_stands_is_as_if_it_were_settled_anew(
         if new is not None and (rule := taint_rule.parse(new)) is not None:
             stored[name] = rule
 
-        assert book.standing() == taint_rule.split_duplicates(stored.values())[0]
+        assert book.standing_rules() == taint_rule.split_duplicates(stored.values())[0]

@@ -52,16 +52,16 @@ class Source:
 def filled_cache() -> Cache:
     """One node of two GPUs, one of them tainted and held; three claims; one incident."""
     cache = Cache(lambda _: None)
-    cache.slice("s", None, slice_of("node-a", 0, 1))
-    cache.rule("r", raw_rule())
-    cache.incident("node-a-1", incident())
-    cache.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0), gpu(1))))
+    cache.put_slice("s", None, slice_of("node-a", 0, 1))
+    cache.put_rule("r", raw_rule())
+    cache.put_incident("node-a-1", incident())
+    cache.put_report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0), gpu(1))))
     for name, stored in (
         ("held", sent_claim(name="held", allocation=ALLOCATION, reservedFor=[POD])),
         ("waits", sent_claim(exactly(count=2), name="waits")),
         ("alone", sent_claim(name="alone", owner="")),
     ):
-        cache.claim(f"team/{name}", None, stored)
+        cache.put_claim(f"team/{name}", None, stored)
     return cache
 
 
@@ -134,9 +134,9 @@ def test_each_limit_is_reported_with_what_counts_for_it() -> None:
 
 def test_a_taint_on_an_idle_device_is_why_a_claim_waits() -> None:
     cache = Cache(lambda _: None)
-    cache.slice("s", None, slice_of("node-a", 0))
-    cache.rule("r", raw_rule())
-    cache.claim("team/waits", None, sent_claim(name="waits"))
+    cache.put_slice("s", None, slice_of("node-a", 0))
+    cache.put_rule("r", raw_rule())
+    cache.put_claim("team/waits", None, sent_claim(name="waits"))
     (pending,) = cluster_rows(cache, {})["claim_pending_since_timestamp_seconds"]
 
     assert pending == ("team", "waits", "Tainted")
@@ -149,16 +149,16 @@ def test_without_any_answer_no_agent_is_called_stale() -> None:
         mark=lambda _: None,
         urgent=lambda _: None,
         leading=lambda: False,
-        pace=Pace(1, 1, hurried=lambda: False),
+        pace=Pace(1, 1, has_urgent=lambda: False),
         lease_namespace="draguard-system",
         stale_after=1.0,
         now=lambda: T0,
     )
-    cluster.cache.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0))))
+    cluster.cache.put_report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0))))
 
-    assert cluster.cache.reporting() == (), "nobody mends the agent of a node that is gone"
-    cluster.cache.node("node-a", NodeFacts(name="node-a", uid="u-1"))
-    assert cluster.cache.reporting() == ("node-a",)
+    assert cluster.cache.reporting_nodes() == (), "nobody mends the agent of a node that is gone"
+    cluster.cache.put_node("node-a", NodeFacts(name="node-a", uid="u-1"))
+    assert cluster.cache.reporting_nodes() == ("node-a",)
     assert cluster.stale_agents() == {}
     client.close()
 
@@ -205,13 +205,13 @@ def test_who_asks_while_a_page_is_made_waits_for_it_and_sees_no_half_of_it() -> 
 
 def test_both_pages_tell_the_same_and_what_is_over_vanishes() -> None:
     metrics, cache = Metrics(), filled_cache()
-    metrics.cluster(cluster_rows(cache, {"node-a": False}))
+    metrics.set_cluster(cluster_rows(cache, {"node-a": False}))
     text = names(metrics.page(openmetrics=False))
     assert {"draguard_incident_info", "draguard_claims", "draguard_devices"} <= text
     assert b'draguard_incident_info{UUID="GPU-' in metrics.page(openmetrics=True)
 
-    cache.incident("node-a-1", incident(closed_at=at(5)))
-    metrics.cluster(cluster_rows(cache, {}))
+    cache.put_incident("node-a-1", incident(closed_at=at(5)))
+    metrics.set_cluster(cluster_rows(cache, {}))
     left = names(metrics.page(openmetrics=False))
 
     assert {family for family in left if family.startswith("draguard_incident_")} == set()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from remediator.controller.debug_plan import MOST, DebugPlan, described
+from remediator.controller.debug_plan import MOST, DebugPlan, node_plan
 from remediator.plan.view import Fleet, NodeView
 from serving.message import Request, Response
 from tests.remediator.builders import Stored, at, dead, gpu, policy, until, uuid, view
@@ -21,10 +21,10 @@ class Eyes:
     def fleet(self) -> Fleet:
         return Fleet()
 
-    def known(self) -> set[str]:
+    def known_nodes(self) -> set[str]:
         return set(self.views)
 
-    def reporting(self) -> set[str]:
+    def affected_nodes(self) -> set[str]:
         return {name for name in self.views if name != "node-quiet"}
 
 
@@ -93,7 +93,7 @@ def test_the_page_is_bounded_and_says_what_it_leaves_out() -> None:
 
 
 def test_where_nothing_is_wrong_it_says_so() -> None:
-    assert "nothing is wrong" in page(Eyes({})).body.decode()
+    assert "no node has an open incident" in page(Eyes({})).body.decode()
 
 
 def test_a_deferral_leaves_what_is_true_beside_the_step_that_it_defers() -> None:
@@ -101,7 +101,7 @@ def test_a_deferral_leaves_what_is_true_beside_the_step_that_it_defers() -> None
     settle(stored, view(dead()), 1, sticky)
     stored.intend("Hold", until(100))
 
-    (planned,) = described(settle(stored, view(dead()), 50, sticky), everything=True).gpus
+    (planned,) = node_plan(settle(stored, view(dead()), 50, sticky), everything=True).gpus
 
     assert planned.deferred.startswith("Human: new actions deferred")
     assert planned.why.endswith("; ".join(planned.remarks))

@@ -27,7 +27,7 @@ class Changes(list[str]):
     emergency: Emergency
 
     def __call__(self) -> None:
-        self.append(self.emergency.stopped)
+        self.append(self.emergency.stop_reason)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def emergency(client: Client, changes: Changes) -> Iterator[Emergency]:
     one = changes.emergency = Emergency(client, OURS, changes)
     one.start()
     try:
-        await_true("the namespace is read", lambda: one.settled)
+        await_true("the namespace is read", lambda: one.is_settled)
         yield one
     finally:
         one.stop()
@@ -53,15 +53,15 @@ def emergency(client: Client, changes: Changes) -> Iterator[Emergency]:
 def test_setting_the_annotation_stops_and_taking_it_away_releases(
     client: Client, emergency: Emergency, changes: Changes
 ) -> None:
-    assert emergency.stopped == ""
+    assert emergency.stop_reason == ""
 
     annotate(client, OURS, "ann: roll-out went wrong")
-    await_true("it is stopped", lambda: emergency.stopped)
-    assert emergency.stopped == emergency.stored() == "ann: roll-out went wrong"
+    await_true("it is stopped", lambda: emergency.stop_reason)
+    assert emergency.stop_reason == emergency.read_stop() == "ann: roll-out went wrong"
 
     annotate(client, OURS, None)
-    assert emergency.stored() == ""
-    await_true("it is released", lambda: not emergency.stopped)
+    assert emergency.read_stop() == ""
+    await_true("it is released", lambda: not emergency.stop_reason)
     await_true("both were notified", lambda: changes == ["ann: roll-out went wrong", ""])
 
 
@@ -71,12 +71,12 @@ def test_a_stop_that_stood_before_the_start_is_seen_before_anything_is_done(
     annotate(client, OURS, "bob: wait for me")
     second = Emergency(client, OURS)
 
-    assert not second.settled
+    assert not second.is_settled
     second.start()
     try:
-        await_true("the namespace is read", lambda: second.settled)
+        await_true("the namespace is read", lambda: second.is_settled)
 
-        assert second.stopped == "bob: wait for me"
+        assert second.stop_reason == "bob: wait for me"
     finally:
         second.stop()
 
@@ -85,9 +85,9 @@ def test_another_namespace_stops_nothing(client: Client, emergency: Emergency) -
     annotate(client, OTHER, "not ours")
     annotate(client, OURS, "ours")
 
-    await_true("it is stopped", lambda: emergency.stopped)
+    await_true("it is stopped", lambda: emergency.stop_reason)
 
-    assert emergency.stopped == "ours"
+    assert emergency.stop_reason == "ours"
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_logged_once(
         blind = Emergency(client, OURS)
         blind.start()
         try:
-            await_true("it is refused", lambda: blind.blind)
-            assert not blind.settled
+            await_true("it is refused", lambda: blind.why_blind)
+            assert not blind.is_settled
             blind.look()
 
-            assert blind.settled
+            assert blind.is_settled
             await_true("more than once", lambda: len(server.requests) > 4)
-            assert [blind.stopped, blind.stopped, blind.stored()] == ["", "", ""]
+            assert [blind.stop_reason, blind.stop_reason, blind.read_stop()] == ["", "", ""]
         finally:
             blind.stop()
             client.close()
@@ -135,9 +135,9 @@ def test_an_api_server_that_fails_is_waited_for() -> None:
         waiting = Emergency(client, OURS)
         waiting.start()
         try:
-            await_true("it has failed", lambda: waiting.blind)
+            await_true("it has failed", lambda: waiting.why_blind)
 
-            assert not waiting.settled
+            assert not waiting.is_settled
         finally:
             waiting.stop()
             client.close()
@@ -155,11 +155,11 @@ def test_an_api_server_that_has_not_read_the_roles_yet_hides_no_stop(refusals: i
         try:
             await_true("it was refused, and asks again", lambda: len(server.requests) > refusals)
 
-            assert not early.settled
+            assert not early.is_settled
 
             may.set()
-            await_true("the namespace is read", lambda: early.settled)
-            assert early.stopped == "ann: why"
+            await_true("the namespace is read", lambda: early.is_settled)
+            assert early.stop_reason == "ann: why"
         finally:
             early.stop()
             client.close()
@@ -174,8 +174,8 @@ def test_a_stop_is_read_at_the_start_though_its_watch_still_waits() -> None:
             client.get(NAMESPACES)
         one.look()
 
-        assert one.settled
-        assert one.stopped == "ann: why"
+        assert one.is_settled
+        assert one.stop_reason == "ann: why"
         client.close()
 
 
@@ -185,5 +185,5 @@ def test_an_api_server_that_does_not_answer_a_look_is_waited_for() -> None:
         one = Emergency(client, OURS)
         one.look()
 
-        assert not one.settled
+        assert not one.is_settled
         client.close()

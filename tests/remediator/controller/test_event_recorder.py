@@ -36,7 +36,7 @@ def test_an_event_that_comes_again_is_posted_once() -> None:
     with recorder() as (api, events):
         events.start()
         for message in ("first", "first", "second"):
-            events.tell(event(message), at(0))
+            events.record(event(message), at(0))
 
         await_true("both are posted", lambda: posted_notes(api) == ["first", "second"])
         assert api.writes == [("POST", EVENTS)] * 2
@@ -45,10 +45,10 @@ def test_an_event_that_comes_again_is_posted_once() -> None:
 def test_events_beyond_those_that_may_wait_are_dropped_and_may_come_later() -> None:
     with recorder(waiting=2) as (api, events):
         for message in ("first", "second", "third"):  # nothing is posted before the start
-            events.tell(event(message), at(0))
+            events.record(event(message), at(0))
         events.start()
         await_true("those that waited are posted", lambda: posted_notes(api) == ["first", "second"])
 
-        events.tell(event("third"), at(1))
+        events.record(event("third"), at(1))
 
         await_true("there is room again", lambda: posted_notes(api) == ["first", "second", "third"])

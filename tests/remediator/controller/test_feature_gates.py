@@ -26,17 +26,17 @@ def stored(
 
 
 def received(gates: Gates, new: StatedRule | None) -> None:
-    gates.observed(Change("rule", None, new))
+    gates.on_rule(Change("rule", None, new))
 
 
 def test_a_no_execute_without_a_word_for_a_minute_is_named() -> None:
     gates = Gates(clock := Clock())
     received(gates, stored())
     clock.seconds = SILENT_AFTER
-    assert gates.silent() == ()
+    assert gates.ignored_rules() == ()
     received(gates, stored())
     clock.seconds += 1
-    assert gates.silent() == ("rule",)
+    assert gates.ignored_rules() == ("rule",)
 
 
 def test_a_word_about_its_no_schedule_is_none_about_its_no_execute() -> None:
@@ -45,7 +45,7 @@ def test_a_word_about_its_no_schedule_is_none_about_its_no_execute() -> None:
     received(gates, stored("NoSchedule", "EvictionInProgress", generation=1, observed=1))
     received(gates, stored("NoExecute", "EvictionInProgress", generation=2, observed=1))
     clock.seconds = SILENT_AFTER + 1
-    assert gates.silent() == ("rule",)
+    assert gates.ignored_rules() == ("rule",)
 
 
 def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
@@ -54,7 +54,7 @@ def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
     clock.seconds = SILENT_AFTER
     received(gates, stored(generation=3))
     clock.seconds += 1
-    assert gates.silent() == ()
+    assert gates.ignored_rules() == ()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_nothing_is_reported_of_a_rule_that(harmless: StatedRule | None) -> None
     received(gates, stored())
     received(gates, harmless)
     clock.seconds = 2 * SILENT_AFTER
-    assert gates.silent() == ()
+    assert gates.ignored_rules() == ()
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ def an_extended_resource(room: Room) -> None:
 
 
 def due(room: Room) -> bool:
-    return room.cluster.writer.evictions.due(the_pod())
+    return room.cluster.writer.evictions.is_due(the_pod())
 
 
 def the_pod() -> AffectedPod:

@@ -79,13 +79,13 @@ def cached(
     """Return two nodes' cache; both have foreign devices that name the first one's boards."""
     cache = Cache(lambda _: None, drivers=drivers)
     if status is not None:
-        cache.report(NODE, NodeDeviceHealth(ObjectMeta(name=NODE), status))
+        cache.put_report(NODE, NodeDeviceHealth(ObjectMeta(name=NODE), status))
     devices = [device for health in own for device in published(health)]
     slices = [msgspec.convert(resource_slice(NODE, devices), ResourceSlice)] if devices else []
     if types:
         slices += [part for node in NODES for part in foreign(node, types)]
     for part in slices:
-        cache.slice(part.metadata.name, None, part)
+        cache.put_slice(part.metadata.name, None, part)
     return cache
 
 
@@ -295,11 +295,11 @@ RACK = frozenset({*NVIDIAS, DRIVERS[0]})
 def racked(status: NodeHealth | None, drivers: GpuDrivers) -> NodeView:
     cache = Cache(lambda _: None, drivers=drivers)
     if status is not None:
-        cache.report(NODE, NodeDeviceHealth(ObjectMeta(name=NODE), status))
+        cache.put_report(NODE, NodeDeviceHealth(ObjectMeta(name=NODE), status))
     devices = [device for health in GPUS for device in published(health)]
     body = resource_slice(NODE, devices)
     body["spec"] |= {"driver": DRIVERS[0]}
-    cache.slice("rack", None, msgspec.convert(body, ResourceSlice))
+    cache.put_slice("rack", None, msgspec.convert(body, ResourceSlice))
     return seen_of(cache)
 
 

@@ -48,7 +48,7 @@ def joined(health: GpuHealth, clique: int = 7, cluster: str = CLUSTER, state: in
 
 
 def publish(gpu_index: GpuIndex, node: str, *gpus: GpuHealth) -> None:
-    gpu_index.published(node, tuple(part for health in gpus for part in published(health, node)))
+    gpu_index.put_devices(node, tuple(part for health in gpus for part in published(health, node)))
 
 
 class TestPlaces:
@@ -104,7 +104,7 @@ class TestPlaces:
             for device in published(gpu(0))
         )
 
-        gpu_index.published("node-a", stolen)
+        gpu_index.put_devices("node-a", stolen)
 
         assert not gpu_index.places
 
@@ -113,7 +113,7 @@ class TestPlaces:
             device=Device("compute-domain.nvidia.com", "node-a", "channel-0"), node="node-a"
         )
 
-        gpu_index.published("node-a", (channel,))
+        gpu_index.put_devices("node-a", (channel,))
 
         assert not gpu_index.totals
 
@@ -125,18 +125,18 @@ class TestClasses:
         publish(gpu_index, "node-a", gpu(0), gpu(1))
         held = claim("gpu-0", through="h100")
 
-        gpu_index.claimed(None, held)
+        gpu_index.put_claim(None, held)
         assert gpu_index.places[uuid(0)].classes == {"h100"}
         assert gpu_index.totals["class", "h100"] == 1
 
-        gpu_index.claimed(held, None)
+        gpu_index.put_claim(held, None)
         assert gpu_index.places[uuid(0)].classes == frozenset()
         assert ("class", "h100") not in gpu_index.totals
 
     def test_a_claim_that_is_seen_before_the_slice_counts_when_it_comes(
         self, gpu_index: GpuIndex
     ) -> None:
-        gpu_index.claimed(None, claim("gpu-0", through="h100"))
+        gpu_index.put_claim(None, claim("gpu-0", through="h100"))
 
         publish(gpu_index, "node-a", gpu(0))
 
@@ -149,19 +149,19 @@ class TestClasses:
         slices = [device.device.device for device in published(mig_gpu(0))]
         first = claim((slices[0], slices[1]), through="h100")
         second = claim(slices[0], through="h100")
-        gpu_index.claimed(None, first)
-        gpu_index.claimed(None, second)
+        gpu_index.put_claim(None, first)
+        gpu_index.put_claim(None, second)
 
-        gpu_index.claimed(first, None)
+        gpu_index.put_claim(first, None)
 
         assert gpu_index.totals["class", "h100"] == 1
-        gpu_index.claimed(second, None)
+        gpu_index.put_claim(second, None)
         assert gpu_index.totals["class", "h100"] == 0
 
     def test_an_administrators_look_is_no_claim_on_a_gpu(self, gpu_index: GpuIndex) -> None:
         publish(gpu_index, "node-a", gpu(0))
 
-        gpu_index.claimed(None, claim("gpu-0", through="h100", admin_access=True))
+        gpu_index.put_claim(None, claim("gpu-0", through="h100", admin_access=True))
 
         assert gpu_index.places[uuid(0)].classes == frozenset()
 
@@ -171,7 +171,7 @@ class TestDomains:
         for node in ("node-a", "node-b"):
             mine = [joined(gpu(index, node=node)) for index in range(2)]
             publish(gpu_index, node, *mine)
-            gpu_index.reported(node, report(*mine))
+            gpu_index.put_report(node, report(*mine))
 
         assert gpu_index.totals["domain", f"{CLUSTER}/7"] == 4
         assert gpu_index.peers(uuid(0)) == (
@@ -185,7 +185,7 @@ class TestDomains:
     ) -> None:
         mine = [joined(gpu(index)) for index in range(40)]
         publish(gpu_index, "node-a", *mine)
-        gpu_index.reported("node-a", report(*mine))
+        gpu_index.put_report("node-a", report(*mine))
 
         peers = gpu_index.peers(uuid(0))
 
@@ -204,7 +204,7 @@ class TestDomains:
     )
     def test_without_a_domain_there_are_no_peers(self, gpu_index: GpuIndex, one: GpuHealth) -> None:
         publish(gpu_index, "node-a", one, gpu(1))
-        gpu_index.reported("node-a", report(one, gpu(1)))
+        gpu_index.put_report("node-a", report(one, gpu(1)))
 
         assert gpu_index.peers(uuid(0)) == ()
         assert gpu_index.places[uuid(0)].domain == ""
@@ -213,16 +213,16 @@ class TestDomains:
         publish(gpu_index, "node-a", gpu(0))
         publish(gpu_index, "node-b", gpu(0, node="node-b"))
 
-        gpu_index.reported("node-b", report(joined(gpu(0))))
+        gpu_index.put_report("node-b", report(joined(gpu(0))))
 
         assert gpu_index.places[uuid(0)].domain == ""
         assert gpu_index.peers(uuid(0)) == ()
 
     def test_a_domain_ends_with_the_report(self, gpu_index: GpuIndex) -> None:
         publish(gpu_index, "node-a", gpu(0))
-        gpu_index.reported("node-a", report(joined(gpu(0))))
+        gpu_index.put_report("node-a", report(joined(gpu(0))))
 
-        gpu_index.reported("node-a", None)
+        gpu_index.put_report("node-a", None)
 
         assert gpu_index.totals["domain", f"{CLUSTER}/7"] == 0
 
@@ -230,7 +230,7 @@ class TestDomains:
 class TestChanges:
     def report_with(self, gpu_index: GpuIndex, driver: str, agent: str = "1") -> None:
         seen = report_with(view(gpu(0)), driver_version=driver, agent_version=agent)
-        gpu_index.reported("node-a", seen)
+        gpu_index.put_report("node-a", seen)
 
     def test_the_first_sight_of_a_version_is_no_change(self, gpu_index: GpuIndex) -> None:
         self.report_with(gpu_index, "570")
@@ -277,7 +277,7 @@ class TestChanges:
             driver_since=VersionSince(version="580", time=at(40)),
             agent_since=VersionSince(version="2", time=at(5000)),
         )
-        gpu_index.reported("node-a", seen)
+        gpu_index.put_report("node-a", seen)
 
         # A date ahead of our clock is of a clock that is wrong.
         assert gpu_index.changes["node-a"] == Changed(driver_at=at(40), agent_at=at(100))
@@ -293,7 +293,7 @@ class TestChanges:
             agent_version="1",
             driver_since=VersionSince(version="580", time=at(-5000)),
         )
-        gpu_index.reported("node-a", seen)
+        gpu_index.put_report("node-a", seen)
 
         assert gpu_index.changes["node-a"].driver_at == at(100)
 
@@ -301,7 +301,7 @@ class TestChanges:
         self.report_with(gpu_index, "570")
         self.report_with(gpu_index, "580")
 
-        gpu_index.reported("node-a", None)
+        gpu_index.put_report("node-a", None)
         assert not gpu_index.changes
         self.report_with(gpu_index, "590")
         assert not gpu_index.changes
@@ -333,12 +333,12 @@ def test_the_totals_are_always_what_counting_the_places_anew_gives(
         gpus = [joined(gpu(index), clique=index % 2) for index in sorted(numbers)]
         if isinstance(about, Claim):
             old = standing.pop() if standing and 0 in numbers else None
-            gpu_index.claimed(old, None if 1 in numbers else about)
+            gpu_index.put_claim(old, None if 1 in numbers else about)
             standing += [] if 1 in numbers else [about]
         elif what == "slice":
             publish(gpu_index, about, *gpus)
         else:
-            gpu_index.reported(about, None if what == "gone" else report(*gpus))
+            gpu_index.put_report(about, None if what == "gone" else report(*gpus))
 
         anew = Counter(
             (ground, name)

@@ -79,18 +79,18 @@ class TestTheLastDay:
     def test_a_wiped_gpu_is_of_its_class_while_it_is_claimed(self, gpu_index: GpuIndex) -> None:
         held = claim("gpu-0", through="h100")
         publish(gpu_index, "node-a", gpu(0))
-        gpu_index.claimed(None, held)
+        gpu_index.put_claim(None, held)
 
         publish(gpu_index, "node-a")
         assert gpu_index.totals["class", "h100"] == 1
 
-        gpu_index.claimed(held, None)
+        gpu_index.put_claim(held, None)
         assert gpu_index.totals["class", "h100"] == 0
 
     def test_a_name_that_stands_for_another_board_is_claimed_for_that_one(
         self, gpu_index: GpuIndex
     ) -> None:
-        gpu_index.claimed(None, claim("gpu-0", through="h100"))
+        gpu_index.put_claim(None, claim("gpu-0", through="h100"))
         publish(gpu_index, "node-a", gpu(0))
 
         publish(gpu_index, "node-a", gpu(9, minor=0))
@@ -103,15 +103,15 @@ class TestProducts:
     def test_a_product_is_counted_by_its_driver_version(self, gpu_index: GpuIndex) -> None:
         for node in ("node-a", "node-b"):
             parts = published(gpu(0, node=node), node)
-            gpu_index.published(
+            gpu_index.put_devices(
                 node, tuple(msgspec.structs.replace(device, product="H100") for device in parts)
             )
-        gpu_index.reported("node-a", report_with(view(gpu(0)), driver_version="580"))
+        gpu_index.put_report("node-a", report_with(view(gpu(0)), driver_version="580"))
 
         assert gpu_index.totals["product", "H100 with driver 580"] == 1
         assert gpu_index.totals["product", "H100"] == 1
 
-        gpu_index.reported("node-a", report_with(view(gpu(0)), driver_version="590"))
+        gpu_index.put_report("node-a", report_with(view(gpu(0)), driver_version="590"))
         assert gpu_index.totals["product", "H100 with driver 590"] == 1
         assert ("product", "H100 with driver 580") not in gpu_index.totals
 

@@ -80,16 +80,16 @@ class Replica:
             cast("Client", server),
             self.cache,
             cast("Versioned[Any]", Served()),
-            Pace(1e3, 1e3, clock=lambda: 0.0, hurried=lambda: False),
+            Pace(1e3, 1e3, clock=lambda: 0.0, has_urgent=lambda: False),
             lambda: self.leading,
             unstored=Unstored(),
-            count=self.metrics.happened,
+            count=self.metrics.count_events,
         )
 
     def hears(self) -> Incident:
         """Have the watch tell what is stored."""
         assert self.server.stored is not None
-        self.cache.incident("gpu-a-1", self.server.stored)
+        self.cache.put_incident("gpu-a-1", self.server.stored)
         return self.server.stored
 
     def writes(self, status: IncidentStatus) -> None:

@@ -170,9 +170,9 @@ class TestWhoIsLookedAt:
         time = Clock()
         cache = Cache(lambda _: None, now=time.date)
         cache.nodes_known = known
-        cache.node("node-there", NodeFacts(name="node-there", uid="u"))
+        cache.put_node("node-there", NodeFacts(name="node-there", uid="u"))
         for node in ("node-there", LEFT):
-            cache.report(node, health(node, report(gpu(0, node=node))))
+            cache.put_report(node, health(node, report(gpu(0, node=node))))
         return cache, time
 
     def test_a_node_that_is_gone_is_not_once_its_agent_must_be_silent(self) -> None:
@@ -189,11 +189,11 @@ class TestWhoIsLookedAt:
         time.seconds = DAY
         assert LEFT not in cache.choose_nodes()
 
-        cache.report(LEFT, health(LEFT, report(gpu(0, node=LEFT))))
+        cache.put_report(LEFT, health(LEFT, report(gpu(0, node=LEFT))))
         assert LEFT in cache.choose_nodes()
 
         time.seconds = 2 * DAY
-        cache.node(LEFT, NodeFacts(name=LEFT, uid="u2"))
+        cache.put_node(LEFT, NodeFacts(name=LEFT, uid="u2"))
         assert LEFT in cache.choose_nodes()
 
     def test_all_are_while_nodes_are_not_known(self) -> None:
@@ -208,9 +208,9 @@ class TestWhoIsLookedAt:
             time.seconds = 2 * WEEK
             if with_rule:
                 raw = raw_rule(LEFT)
-                cache.rule(raw.metadata.name, raw)
+                cache.put_rule(raw.metadata.name, raw)
             else:
-                cache.incident("i-1", stored_incident(LEFT))
+                cache.put_incident("i-1", stored_incident(LEFT))
             assert LEFT in cache.choose_nodes()
             assert cache.view(LEFT, str).agent.left is None
 
@@ -229,12 +229,12 @@ class TestWhoIsLookedAt:
     def test_the_week_begins_when_the_node_goes(self) -> None:
         cache, time = self.cache()
         time.seconds = 2 * WEEK
-        cache.node("node-there", None)
+        cache.put_node("node-there", None)
         cache.choose_nodes()
         assert cache.view("node-there", str).agent.left is None
 
         old = with_fields(report(), observed_at=at(0))
-        cache.report("node-there", health("node-there", old), listed=True)
+        cache.put_report("node-there", health("node-there", old), listed=True)
         cache.choose_nodes()
         assert cache.view("node-there", str).agent.left is None, "it is listed once more"
 
@@ -246,9 +246,9 @@ class TestWhoIsLookedAt:
         cache, time = self.cache()
         names = [f"node-{number}" for number in range(PRUNED_AT_ONCE)]
         for name in names:
-            cache.report(name, health(name, report()))
+            cache.put_report(name, health(name, report()))
         time.seconds = WEEK
-        cache.report("node-0", None)
+        cache.put_report("node-0", None)
         chosen = cache.choose_nodes()
 
         assert chosen == {"node-there", LEFT, *names} - {"node-0"}
@@ -256,7 +256,7 @@ class TestWhoIsLookedAt:
     def test_a_date_of_the_future_is_now(self) -> None:
         cache, time = self.cache()
         late = with_fields(report(), observed_at=at(3 * WEEK))
-        cache.report("node-late", health("node-late", late), listed=True)
+        cache.put_report("node-late", health("node-late", late), listed=True)
         time.seconds = WEEK
         cache.choose_nodes()
 

@@ -128,11 +128,11 @@ def test_a_token_that_is_good_for_long_is_renewed_only_when_the_server_refuses_i
 
     first = Token("first", None if ends is None else clock.now() + ends)
     renewal = Renewal(first, log_in, PAUSE)
-    renewal.refused("an older one")
+    renewal.on_refused("an older one")
     assert (renewal.token(), logins) == ("first", [])
-    renewal.refused("first")
+    renewal.on_refused("first")
     wait_for(lambda: renewal.token() == "second")
-    renewal.refused("first")
+    renewal.on_refused("first")
 
     assert logins == ["second"]
 

@@ -78,8 +78,8 @@ def test_a_failing_node_is_tried_again_and_the_others_go_on() -> None:
     queue, metrics = Queue(), Metrics()
     loop = Loop(Reconciler(controller, Policy), queue, metrics, now=clock.now)
     ticks: list[float] = []
-    loop.every(0.05, lambda: ticks.append(1.0), "tick")
-    loop.every(0.05, lambda: 1 / 0, "broken timer")
+    loop.schedule(0.05, lambda: ticks.append(1.0), "tick")
+    loop.schedule(0.05, lambda: 1 / 0, "broken timer")
     worker = threading.Thread(target=loop.run)
     worker.start()
     try:

@@ -53,10 +53,10 @@ def test_every_family_of_the_table_is_on_the_page() -> None:
 
 def test_a_moment_is_shown_as_it_is_and_answers_add_up() -> None:
     metrics = Metrics("1.2")
-    metrics.read(reading())
-    metrics.read(reading(leading=False, evictions={"granted": 5, "refused": 1}))
+    metrics.set_reading(reading())
+    metrics.set_reading(reading(leading=False, evictions={"granted": 5, "refused": 1}))
     for status in (200, 200, 409, None):
-        metrics.answered("PATCH", status)
+        metrics.count_answer("PATCH", status)
     shown = samples(metrics)
 
     assert shown["leader",] == 0
@@ -73,7 +73,7 @@ def test_a_moment_is_shown_as_it_is_and_answers_add_up() -> None:
 
 def test_where_rules_have_no_status_nothing_is_reported_of_it() -> None:
     metrics = Metrics()
-    metrics.read(reading(rules_without_status=None))
+    metrics.set_reading(reading(rules_without_status=None))
     unknown = samples(metrics)["rule_status_missing",]
 
     assert unknown != unknown  # noqa: PLR0124 - NaN
@@ -82,12 +82,12 @@ def test_where_rules_have_no_status_nothing_is_reported_of_it() -> None:
 def test_what_cannot_be_tainted_and_who_ignores_taints_is_counted() -> None:
     metrics = Metrics()
     seen = view(dead(0), gpu(1), unbound={uuid(0): "by nodeSelector"}, inventory=())
-    metrics.decided(decide_node(seen, Fleet(), policy(), at(60)))
-    metrics.counted((), ())
+    metrics.count_decision(decide_node(seen, Fleet(), policy(), at(60)))
+    metrics.set_totals((), ())
     assert samples(metrics)["gpus_not_taintable",] == 1
     assert samples(metrics)["taint_ignored_claims",] == 0
     metrics.forget(())
-    metrics.counted((), ())
+    metrics.set_totals((), ())
     assert samples(metrics)["gpus_not_taintable",] == 0
 
 
@@ -95,26 +95,26 @@ def test_verdicts_and_what_is_held_are_counted_by_node_and_forgotten_with_it() -
     metrics = Metrics()
     rows = policy(mode="enforce")
     seen = view(dead(0), gpu(1))
-    metrics.decided(decide_node(seen, Fleet(), rows, at(60)))
-    metrics.counted((), ())
+    metrics.count_decision(decide_node(seen, Fleet(), rows, at(60)))
+    metrics.set_totals((), ())
     assert samples(metrics)["gpus", "sick"] == 1
     assert samples(metrics)["gpus", "healthy"] == 1
 
     stopped = Fleet(stopped="a person")
-    metrics.decided(decide_node(seen, stopped, rows, at(60)))
-    metrics.counted((), ())
+    metrics.count_decision(decide_node(seen, stopped, rows, at(60)))
+    metrics.set_totals((), ())
     assert samples(metrics)["deferred_gpus", "EmergencyStop"] == 1
 
     metrics.forget(())
-    metrics.counted((), ())
+    metrics.set_totals((), ())
     assert samples(metrics)["gpus", "sick"] == 0
 
 
 def test_the_policy_in_force_has_a_name_of_its_own_and_tells_each_class() -> None:
     metrics = Metrics()
-    metrics.policy(Policy())
+    metrics.set_policy(Policy())
     first = {key[1] for key in samples(metrics) if key[0] == "policy_info"}
-    metrics.policy(policy(mode="enforce"))
+    metrics.set_policy(policy(mode="enforce"))
     shown = samples(metrics)
 
     assert {key[1] for key in shown if key[0] == "policy_info"} != first
@@ -152,9 +152,9 @@ def test_every_replica_gives_a_policy_the_same_name() -> None:
 
 def test_a_clock_that_is_ahead_is_shown_and_one_that_was_not_compared_has_no_value() -> None:
     metrics = Metrics("1.2")
-    metrics.read(reading(clock_ahead=42.0))
+    metrics.set_reading(reading(clock_ahead=42.0))
     assert samples(metrics)["clock_ahead_seconds",] == 42.0
 
-    metrics.read(reading(clock_ahead=None))
+    metrics.set_reading(reading(clock_ahead=None))
 
     assert isnan(samples(metrics)["clock_ahead_seconds",])

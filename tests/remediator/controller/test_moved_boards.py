@@ -23,8 +23,8 @@ def twice() -> Cache:
     for node in ("node-a", "node-b"):
         one = slice_of("node-a", 0)
         spec = msgspec.structs.replace(one.spec, node_name=node)
-        cache.slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
-        cache.report(node, health(node, report(gpu(0))))
+        cache.put_slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
+        cache.put_report(node, health(node, report(gpu(0))))
     return cache
 
 
@@ -47,13 +47,13 @@ def test_a_board_of_which_the_silent_node_has_a_rule_or_an_incident_may_still_be
     """So what the other one reports ends neither (`tests/remediator/test_dead_node.py`)."""
     raw = raw_rule("node-a")
     if has == "a rule":
-        twice.rule(raw.metadata.name, raw)
+        twice.put_rule(raw.metadata.name, raw)
     else:
         found = msgspec.structs.replace(reported_elsewhere(), spec=IncidentSpec("node-a", uuid(0)))
-        twice.incident(found.name, found)
+        twice.put_incident(found.name, found)
 
     seen = twice.view("node-b", silent_a).slices
     assert (seen.elsewhere, seen.also_at) == ({}, {uuid(0): ("node-a",)})
     assert seen.also_reported == {uuid(0)}
-    twice.report("node-a", None)
+    twice.put_report("node-a", None)
     assert twice.view("node-b", silent_a).slices.also_reported == frozenset()

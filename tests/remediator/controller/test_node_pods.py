@@ -31,7 +31,7 @@ def pod(name: str) -> Json:
 
 
 def names(pods: NodePods, node: str = "node-a") -> list[str] | None:
-    found = pods.of(node)
+    found = pods.list_pods(node)
     return None if found is None else [facts.name for facts in found]
 
 
@@ -60,7 +60,7 @@ def test_the_newest_state_is_requested_where_a_node_is_handed_over() -> None:
     answers = [hostile.listing("1", pod(name)) for name in ("cached", "newest")]
     with listed(Clock(), answers) as (pods, server):
         assert names(pods) == ["cached"]
-        found = pods.of("node-a", live=True)
+        found = pods.list_pods("node-a", live=True)
 
         assert found is not None
         assert [facts.name for facts in found] == ["newest"]
@@ -131,11 +131,13 @@ def test_a_real_pod_is_read_with_its_owner(cluster: Cluster) -> None:
 
     def running() -> list[PodFacts]:
         # Read from the server's cache, which may be older than what was seen before.
-        return [facts for facts in NodePods(cluster.client).of("node-a") or () if facts.running]
+        return [
+            facts for facts in NodePods(cluster.client).list_pods("node-a") or () if facts.running
+        ]
 
     (one,) = await_true("it is listed as running", running)
     assert (one.owner, one.terminating) == ("Deployment/web", False)
-    assert NodePods(cluster.client).of("node-b") == ()
+    assert NodePods(cluster.client).list_pods("node-b") == ()
 
 
 def test_a_list_that_takes_long_is_as_old_as_its_answer() -> None:
@@ -146,8 +148,8 @@ def test_a_list_that_takes_long_is_as_old_as_its_answer() -> None:
         hostile.listing("1", pod("a"))(*how)
 
     with listed(clock, [slow, hostile.listing("2")]) as (pods, server):
-        pods.of("node-a", within=1.0)
-        pods.of("node-a", within=1.0)
+        pods.list_pods("node-a", within=1.0)
+        pods.list_pods("node-a", within=1.0)
 
         assert len(server.requests) == 1
 
@@ -158,9 +160,9 @@ def test_a_list_anew_takes_the_place_of_the_one_that_is_remembered() -> None:
         counted = [
             len(found or ())
             for found in (
-                pods.of("node-a", live=True),
-                pods.anew("node-a"),
-                pods.of("node-a", live=True),
+                pods.list_pods("node-a", live=True),
+                pods.list_newest("node-a"),
+                pods.list_pods("node-a", live=True),
             )
         ]
 

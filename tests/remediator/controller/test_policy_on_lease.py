@@ -34,7 +34,7 @@ class Replica:
         self.changes: list[datetime] = []
         self.before: Policies = None
         self.lease = PolicyOnLease(self.note, self.clock.date, self.clock)
-        self.lease.loaded(own)
+        self.lease.on_policy_loaded(own)
 
     def note(self, changed_at: datetime, before: Policies) -> None:
         self.changes.append(changed_at)
@@ -43,9 +43,9 @@ class Replica:
 
 def test_the_lease_says_what_is_permitted_and_since_when() -> None:
     one = Replica(MILD)
-    one.lease.gained({})
+    one.lease.on_lease_found({})
     one.clock.seconds = 1060
-    one.lease.loaded(STRONG)
+    one.lease.on_policy_loaded(STRONG)
 
     stated = one.lease.annotations()
     assert stated[HASH] == of_permissions(STRONG)
@@ -56,7 +56,7 @@ def test_the_lease_says_what_is_permitted_and_since_when() -> None:
 
 def test_a_change_of_budgets_alone_is_no_change() -> None:
     one = Replica(STRONG)
-    one.lease.loaded(policy(limits=Limits(evict=Limits().taint), mode="enforce"))
+    one.lease.on_policy_loaded(policy(limits=Limits(evict=Limits().taint), mode="enforce"))
 
     assert one.changes == []
 
@@ -71,7 +71,7 @@ exempt: [{devices: GPU-1, why: burn-in, until: 2026-01-05T15:00:00Z}]
 def test_another_text_is_no_change() -> None:
     one = Replica(read(SPARED))
     stated = one.lease.annotations()
-    one.lease.loaded(read(SPARED.replace("burn-in", "a long burn-in")))
+    one.lease.on_policy_loaded(read(SPARED.replace("burn-in", "a long burn-in")))
 
     assert one.changes == []
     assert one.lease.annotations() == stated
@@ -79,7 +79,7 @@ def test_another_text_is_no_change() -> None:
 
 def test_a_milder_policy_is_no_change_and_goes_on_the_lease() -> None:
     one = Replica(STRONG)
-    one.lease.loaded(MILD)
+    one.lease.on_policy_loaded(MILD)
 
     assert one.changes == []
     assert one.lease.annotations()[HASH] == of_permissions(MILD)
@@ -88,7 +88,7 @@ def test_a_milder_policy_is_no_change_and_goes_on_the_lease() -> None:
 def test_the_end_of_an_exemption_is_a_change_from_what_was_in_force_before() -> None:
     one = Replica(read(SPARED))
     one.clock.seconds += HOUR
-    one.lease.loaded(read(SPARED).at(at(4 * HOUR)))
+    one.lease.on_policy_loaded(read(SPARED).at(at(4 * HOUR)))
 
     assert (one.changes, one.before) == ([at(1000 + HOUR)], (read(SPARED),))
 
@@ -96,13 +96,13 @@ def test_the_end_of_an_exemption_is_a_change_from_what_was_in_force_before() -> 
 def test_of_two_changes_within_the_time_what_was_before_both_counts() -> None:
     one = Replica(MILD)
     one.clock.seconds += HOUR
-    one.lease.loaded(RESTRICTS)
+    one.lease.on_policy_loaded(RESTRICTS)
     one.clock.seconds += 1799
-    one.lease.loaded(STRONG)
+    one.lease.on_policy_loaded(STRONG)
     assert one.before == (MILD, RESTRICTS)
 
     one.clock.seconds += 1800
-    one.lease.loaded(policy(soak=timedelta(seconds=60)))
+    one.lease.on_policy_loaded(policy(soak=timedelta(seconds=60)))
     assert (one.before, len(one.changes)) == ((STRONG,), 3)
 
 
@@ -110,10 +110,10 @@ def test_an_exemption_that_was_set_and_taken_back_shortly_after_another_change_c
     spared = msgspec.structs.replace(STRONG, exempt=read(SPARED).exempt)
     one = Replica(MILD)
     one.clock.seconds += HOUR
-    one.lease.loaded(STRONG)
+    one.lease.on_policy_loaded(STRONG)
     for policy_of_then in (spared, STRONG, spared, STRONG):
         one.clock.seconds += 60
-        one.lease.loaded(policy_of_then)
+        one.lease.on_policy_loaded(policy_of_then)
 
     assert one.changes[-1] == at(1000 + HOUR + 240)
     assert one.before == (MILD, STRONG, spared)
@@ -127,11 +127,11 @@ def test_what_a_short_time_let_go_is_not_known_to_a_longer_one() -> None:
 
     one = Replica(MILD)
     one.clock.seconds += HOUR
-    one.lease.loaded(waiting(60, RESTRICTS))
+    one.lease.on_policy_loaded(waiting(60, RESTRICTS))
     one.clock.seconds += 600
-    one.lease.loaded(waiting(60, STRONG))
+    one.lease.on_policy_loaded(waiting(60, STRONG))
     one.clock.seconds += 600
-    one.lease.loaded(waiting(1800, policy(soak=timedelta(seconds=60))))
+    one.lease.on_policy_loaded(waiting(1800, policy(soak=timedelta(seconds=60))))
 
     assert one.before is None
 
@@ -140,11 +140,11 @@ def test_a_milder_policy_of_long_ago_does_not_count() -> None:
     spared = msgspec.structs.replace(STRONG, exempt=read(SPARED).exempt)
     one = Replica(spared)
     one.clock.seconds += HOUR
-    one.lease.loaded(STRONG)
+    one.lease.on_policy_loaded(STRONG)
     one.clock.seconds += HOUR
-    one.lease.loaded(MILD)
+    one.lease.on_policy_loaded(MILD)
     one.clock.seconds += 60
-    one.lease.loaded(STRONG)
+    one.lease.on_policy_loaded(STRONG)
 
     assert one.before == (STRONG, MILD)
 
@@ -153,7 +153,7 @@ def test_what_was_before_is_not_known_of_a_change_right_after_the_start() -> Non
     """Another one may have come just before."""
     one = Replica(MILD)
     one.clock.seconds += 1799
-    one.lease.loaded(STRONG)
+    one.lease.on_policy_loaded(STRONG)
 
     assert (len(one.changes), one.before) == (1, None)
 
@@ -164,9 +164,9 @@ class TestTheSameChangeOnAnotherReplica:
         before, after = Replica(MILD), Replica(MILD)
         for replica, seconds in ((after, HOUR), (before, HOUR + apart)):
             replica.clock.seconds += seconds
-            replica.lease.loaded(STRONG)
+            replica.lease.on_policy_loaded(STRONG)
         after.clock.seconds = before.clock.seconds
-        after.lease.gained(before.lease.annotations())
+        after.lease.on_lease_found(before.lease.annotations())
         return after
 
     def test_is_dated_by_the_later_one_and_what_was_before_is_known(self) -> None:
@@ -182,29 +182,29 @@ class TestTheSameChangeOnAnotherReplica:
 
 def test_a_leader_that_starts_learns_from_the_lease_how_long_nothing_has_changed() -> None:
     before, after = Replica(MILD), Replica(STRONG)
-    before.lease.loaded(STRONG)
+    before.lease.on_policy_loaded(STRONG)
     after.clock.seconds += HOUR
-    after.lease.gained(before.lease.annotations())
+    after.lease.on_lease_found(before.lease.annotations())
     assert (after.changes, after.before) == ([at(1000)], None)
 
-    after.lease.loaded(policy(soak=timedelta(seconds=60)))
+    after.lease.on_policy_loaded(policy(soak=timedelta(seconds=60)))
     assert after.before == (STRONG,)
 
 
 def test_a_new_leader_knows_when_the_policy_changed() -> None:
     before, after = Replica(MILD), Replica(STRONG)
-    before.lease.loaded(STRONG)
+    before.lease.on_policy_loaded(STRONG)
     after.clock.seconds = 1500
 
-    after.lease.gained(before.lease.annotations())
+    after.lease.on_lease_found(before.lease.annotations())
 
     assert after.changes == [at(1000)]
-    assert after.lease.disagrees(STRONG) == ""
+    assert after.lease.why_disagrees(STRONG) == ""
 
 
 def test_a_date_ahead_of_our_clock_is_now() -> None:
     one = Replica(STRONG)
-    one.lease.gained({HASH: of_permissions(STRONG), CHANGED: "2099-01-01T00:00:00Z"})
+    one.lease.on_lease_found({HASH: of_permissions(STRONG), CHANGED: "2099-01-01T00:00:00Z"})
 
     assert one.changes == [at(1000)]
 
@@ -215,7 +215,7 @@ def test_a_date_ahead_of_our_clock_is_now() -> None:
 )
 def test_a_date_that_cannot_be_read_is_none(date: str) -> None:
     one = Replica(STRONG)
-    one.lease.gained({HASH: of_permissions(STRONG), CHANGED: date})
+    one.lease.on_lease_found({HASH: of_permissions(STRONG), CHANGED: date})
 
     assert one.changes == []
 
@@ -239,50 +239,50 @@ class TestOtherBrakes:
 
     def gained(self, newer: Policy) -> Replica:
         before, after = Replica(STRONG), Replica(STRONG)
-        before.lease.gained({})
-        before.lease.loaded(newer)
-        after.lease.gained(before.lease.annotations())
+        before.lease.on_lease_found({})
+        before.lease.on_policy_loaded(newer)
+        after.lease.on_lease_found(before.lease.annotations())
         return after
 
     def test_count_until_the_file_arrives(self, newer: Policy) -> None:
         one = self.gained(newer)
-        held = one.lease.in_force(STRONG)
+        held = one.lease.policy_in_force(STRONG)
         assert (bool(held.disagrees), held.stopped) == (True, newer.stopped)
 
-        one.lease.loaded(newer)
-        assert one.lease.in_force(newer) == newer
+        one.lease.on_policy_loaded(newer)
+        assert one.lease.policy_in_force(newer) == newer
 
     def test_count_for_five_minutes_and_no_longer(self, newer: Policy) -> None:
         one = self.gained(newer)
         one.clock.seconds += DISAGREEING - 1
-        assert one.lease.in_force(STRONG) != STRONG
+        assert one.lease.policy_in_force(STRONG) != STRONG
 
         one.clock.seconds += 1
-        assert one.lease.in_force(STRONG) == STRONG
+        assert one.lease.policy_in_force(STRONG) == STRONG
 
     def test_are_no_change_of_what_is_permitted(self, newer: Policy) -> None:
         assert self.gained(newer).changes == []
 
     def test_are_not_missed_where_an_older_version_led(self, newer: Policy) -> None:
         one = Replica(newer)
-        one.lease.gained({HASH: of_permissions(newer), MODES: "", CHANGED: ""})
+        one.lease.on_lease_found({HASH: of_permissions(newer), MODES: "", CHANGED: ""})
 
-        assert one.lease.in_force(newer) == newer
+        assert one.lease.policy_in_force(newer) == newer
 
 
 class TestAnotherPolicy:
     def gained(self) -> Replica:
         one = Replica(MILD)
-        one.lease.gained(Replica(STRONG).lease.annotations())
+        one.lease.on_lease_found(Replica(STRONG).lease.annotations())
         return one
 
     def test_disagrees_for_five_minutes_and_no_longer(self) -> None:
         one = self.gained()
         one.clock.seconds += DISAGREEING - 1
-        assert of_permissions(STRONG) in one.lease.disagrees(MILD)
+        assert of_permissions(STRONG) in one.lease.why_disagrees(MILD)
 
         one.clock.seconds += 1
-        assert one.lease.disagrees(MILD) == ""
+        assert one.lease.why_disagrees(MILD) == ""
         assert one.lease.annotations()[HASH] == of_permissions(MILD)
 
     def test_is_a_change_as_late_as_now(self) -> None:
@@ -296,34 +296,34 @@ class TestAnotherPolicy:
 
     def test_disagrees_until_the_same_file_is_in_force(self) -> None:
         one = self.gained()
-        one.lease.loaded(STRONG)
-        assert one.lease.disagrees(MILD)
+        one.lease.on_policy_loaded(STRONG)
+        assert one.lease.why_disagrees(MILD)
 
-        assert one.lease.disagrees(STRONG) == ""
+        assert one.lease.why_disagrees(STRONG) == ""
 
     def test_may_change_once_the_two_agreed(self) -> None:
         one = self.gained()
-        one.lease.loaded(STRONG)
-        assert one.lease.disagrees(STRONG) == ""
+        one.lease.on_policy_loaded(STRONG)
+        assert one.lease.why_disagrees(STRONG) == ""
 
-        one.lease.loaded(MILD)
-        assert one.lease.disagrees(MILD) == ""
+        one.lease.on_policy_loaded(MILD)
+        assert one.lease.why_disagrees(MILD) == ""
         assert one.lease.annotations()[HASH] == of_permissions(MILD)
 
     def test_is_none_where_this_replica_led_before_and_changed_it_itself(self) -> None:
         one = Replica(STRONG)
-        one.lease.gained({})
+        one.lease.on_lease_found({})
         stated = one.lease.annotations()
-        one.lease.loaded(MILD)
+        one.lease.on_policy_loaded(MILD)
 
-        one.lease.gained(stated)
+        one.lease.on_lease_found(stated)
 
-        assert one.lease.disagrees(MILD) == ""
+        assert one.lease.why_disagrees(MILD) == ""
 
     def test_begins_anew_with_each_gain(self) -> None:
         one = self.gained()
         one.clock.seconds += DISAGREEING - 1
-        one.lease.gained(Replica(STRONG).lease.annotations())
+        one.lease.on_lease_found(Replica(STRONG).lease.annotations())
         one.clock.seconds += timedelta(minutes=4).total_seconds()
 
-        assert one.lease.disagrees(MILD)
+        assert one.lease.why_disagrees(MILD)

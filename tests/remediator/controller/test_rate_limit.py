@@ -53,7 +53,7 @@ def test_in_the_long_run_the_rate_is_kept(gaps: list[float]) -> None:
 
 def test_a_patient_write_makes_way_while_there_is_a_hurry_and_nothing_else_does() -> None:
     hurry = [True]
-    pace = Pace(10, 30, Clock(), hurried=lambda: hurry[0])
+    pace = Pace(10, 30, Clock(), has_urgent=lambda: hurry[0])
 
     assert [pace.ask(patient=True) for _ in range(2)] == [AFTER_THE_HURRY, AFTER_THE_HURRY + 0.1]
     assert pace.ask() == pace.ask(urgent=True) == pace.ask(urgent=True, patient=True) == 0
@@ -63,7 +63,7 @@ def test_a_patient_write_makes_way_while_there_is_a_hurry_and_nothing_else_does(
 
 def test_a_hurry_without_end_does_not_hold_a_patient_write_for_ever() -> None:
     hurry = [True]
-    pace = Pace(10, 30, clock := Clock(), hurried=lambda: hurry[0])
+    pace = Pace(10, 30, clock := Clock(), has_urgent=lambda: hurry[0])
 
     assert pace.ask(patient=True) > 0
     clock.seconds = LONGEST_HURRY

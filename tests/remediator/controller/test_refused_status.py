@@ -192,16 +192,16 @@ def test_the_same_status_is_tried_ever_more_rarely() -> None:
     for _ in range(6):
         unstored.note(stored, make_status(fault_class="lost", phase="Tainted"))
         begun = clock.seconds
-        while not unstored.due():
+        while not unstored.due_statuses():
             clock.seconds += FIRST_TRY
         waits.append(clock.seconds - begun)
     assert waits == [300, 600, 1200, 2400, LAST_TRY, LAST_TRY]
 
     unstored.note(stored, make_status(fault_class="lost", phase="Drained"))
     clock.seconds += FIRST_TRY
-    assert [*unstored.due()] == [stored.name], "another one is tried soon"
+    assert [*unstored.due_statuses()] == [stored.name], "another one is tried soon"
     unstored.forget(stored.name)
-    assert not unstored.due()
+    assert not unstored.due_statuses()
 
 
 def test_what_another_leader_has_written_since_is_left_as_it_is(
@@ -219,4 +219,4 @@ def test_what_another_leader_has_written_since_is_left_as_it_is(
     unstored._clock = lambda: clock() + FIRST_TRY + 1  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - as above
     room.cluster.writer.turn_to(NODE)
     assert len(_writes(room)) == before
-    assert not unstored.due()
+    assert not unstored.due_statuses()

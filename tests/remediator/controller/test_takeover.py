@@ -111,26 +111,26 @@ def test_what_disrupts_nobody_delays_nothing(room: Room) -> None:
 
 
 def test_once_all_was_seen_only_another_takeover_looks_again(room: Room) -> None:
-    assert room.cluster.takeover.unseen() == ""
+    assert room.cluster.takeover.find_unseen() == ""
     room.api.frozen.add(RULES)
     the_leader_before_raises(room, "NoExecute")
-    assert room.cluster.takeover.unseen() == ""
+    assert room.cluster.takeover.find_unseen() == ""
 
-    room.cluster.takeover.gained()
-    assert "is not reported by the watch" in room.cluster.takeover.unseen()
+    room.cluster.takeover.on_started_leading()
+    assert "is not reported by the watch" in room.cluster.takeover.find_unseen()
 
 
 def test_one_object_that_cannot_be_read_delays_nothing(room: Room) -> None:
     room.api.put(RULES, "odd", spec={"taint": 7})
     room.api.put(INCIDENTS, "odd", spec={"node": []})
-    assert room.cluster.takeover.unseen() == ""
+    assert room.cluster.takeover.find_unseen() == ""
 
 
 def test_without_an_answer_nothing_is_taken_for_seen(room: Room) -> None:
     room.api.refused[RULES] = 500
-    assert "could not be read (500)" in room.cluster.takeover.unseen()
+    assert "could not be read (500)" in room.cluster.takeover.find_unseen()
     room.api.refused.clear()
-    assert room.cluster.takeover.unseen() == ""
+    assert room.cluster.takeover.find_unseen() == ""
 
 
 class Late:
@@ -166,7 +166,7 @@ def test_all_is_read_once_for_all_nodes_and_less_often_while_it_is_late(
     takeover = Takeover(late, watched.rules, watched.incidents, late.clock)
     for tenth in range(400):
         late.clock.seconds = tenth / 10
-        assert takeover.unseen()
+        assert takeover.find_unseen()
     assert late.read_at == expected
 
 
@@ -175,10 +175,10 @@ def test_who_leads_again_reads_at_once(room: Room) -> None:
     takeover = Takeover(late, watched.rules, watched.incidents, late.clock)
     for moment in (0.0, 0.1, 0.5, 0.6):
         late.clock.seconds = moment
-        assert takeover.unseen()
-    takeover.gained()
+        assert takeover.find_unseen()
+    takeover.on_started_leading()
     late.clock.seconds = 0.7
-    assert takeover.unseen()
+    assert takeover.find_unseen()
     assert late.read_at == [0.0, 0.5, 0.7]
 
 
@@ -198,4 +198,4 @@ def test_a_version_that_ends_meanwhile_is_not_taken_for_seen(room: Room) -> None
     rules = Ending(Client(NOWHERE), "devicetaintrules", ("v1",), RawRule, lambda _: None)
     rules.version, rules.reflector = watched.rules.version, watched.rules.reflector
     takeover = Takeover(Client(NOWHERE), rules, watched.incidents)
-    assert "are not served" in takeover.unseen()
+    assert "are not served" in takeover.find_unseen()

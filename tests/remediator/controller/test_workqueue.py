@@ -123,11 +123,11 @@ def test_there_is_a_hurry_while_a_node_waits_where_harm_may_be_due() -> None:
     queue = Queue(clock := Clock())
     queue.add("calm")
     queue.add("soon", delay=5, urgent=True)
-    assert not queue.hurried()
+    assert not queue.has_urgent()
 
     queue.add("failed", urgent=True)
-    assert queue.hurried()
+    assert queue.has_urgent()
 
     clock.seconds = 5
     everything(queue)
-    assert not queue.hurried()
+    assert not queue.has_urgent()

@@ -64,7 +64,7 @@ class Controller:
         self.marks, self.leading = Marks(), True
         self.cache = Cache(self.marks)
         # By a clock that stands: a long hurry lets an incident pass, and none is stored.
-        pace = Pace(1e3, 1e3, clock=lambda: 0.0, hurried=lambda: True)
+        pace = Pace(1e3, 1e3, clock=lambda: 0.0, has_urgent=lambda: True)
         client, rules = cast("Client", server), cast("Versioned[Any]", Served())
         self.writer = Writer(
             client, self.cache, rules, pace, lambda: self.leading, unstored=Unstored()
@@ -136,7 +136,7 @@ def test_a_replica_that_lost_the_lead_sends_nothing_more() -> None:
             cast("Client", server),
             controller.cache,
             cast("Versioned[Any]", Served()),
-            Pace(1, 5, hurried=lambda: True),
+            Pace(1, 5, has_urgent=lambda: True),
             lambda: next(answers),
             unstored=Unstored(),
         )
@@ -202,8 +202,8 @@ def test_no_budget_is_exceeded_however_late_the_answers_come(
     with at_work(server) as controller:
         for number in order:
             node = f"node-{number}"
-            controller.cache.report(node, health(node, report(dead_on(node))))
-            controller.cache.slice(node, None, slice_of(node, 0))
+            controller.cache.put_report(node, health(node, report(dead_on(node))))
+            controller.cache.put_slice(node, None, slice_of(node, 0))
         limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(CAP)))
         reconciler = Reconciler(controller, lambda: policy(limits))
         nodes = [f"node-{number}" for number in order]

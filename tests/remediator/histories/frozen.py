@@ -49,7 +49,7 @@ class Truth:
         self.devices, self.claims, self.pods = devices, claims, pods
         self.incidents, self.report = incidents, report
 
-    def stored(self) -> str:
+    def read_stop(self) -> str:
         return ""
 
     def _pools(self) -> dict[PoolKey, list[SliceDevice]]:
@@ -59,7 +59,7 @@ class Truth:
             found.setdefault((name.driver, name.pool), []).append(device)
         return found
 
-    def anew(self, node: str) -> tuple[PodFacts, ...] | None:
+    def list_newest(self, node: str) -> tuple[PodFacts, ...] | None:
         assert node == NODE
         return self.pods
 

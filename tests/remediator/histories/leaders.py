@@ -47,8 +47,8 @@ class Leaders(Outside):
         self.policy = _capped(policy(LIMITS, mode=mode, evict=self.plan), ceiling)
         self.machine.watched = mode != "off"
         self.lease = self.leads()
-        self.lease.loaded(self.policy)
-        self.lease.gained(found)
+        self.lease.on_policy_loaded(self.policy)
+        self.lease.on_lease_found(found)
         self.then(then, dies)
 
     @rule(then=THEN, dies=DIES)

@@ -106,8 +106,8 @@ class Played(RuleBasedStateMachine):
     @property
     def disagrees(self) -> str:
         """Why the policy in force takes nothing down now."""
-        self.lease.loaded(self.policy)
-        return self.lease.disagrees(self.policy)
+        self.lease.on_policy_loaded(self.policy)
+        return self.lease.why_disagrees(self.policy)
 
     @property
     def enforced(self) -> bool:

@@ -115,8 +115,8 @@ def test_a_claim_without_requests_waits_for_something_else() -> None:
 def test_the_oldest_are_reported_one_by_one_and_all_are_counted() -> None:
     index = Claims()
     for number in range(7):
-        index.changed(f"team/c-{number}", None, sent_claim(name=f"c-{number}", made=-number))
-    states, pending = index.counted()
+        index.put(f"team/c-{number}", None, sent_claim(name=f"c-{number}", made=-number))
+    states, pending = index.counts()
     rows = claim_rows(states, pending, ROOMS, most=3)
 
     assert rows["claims"] == {
@@ -135,8 +135,8 @@ def test_a_pending_claim_of_unknown_age_is_counted_and_has_no_date() -> None:
         "metadata": {"name": "c", "ownerReferences": [{"kind": "Pod"}], "creationTimestamp": None}
     }
     index = Claims()
-    index.changed("c", None, msgspec.convert(body, Claim))
-    rows = claim_rows(*index.counted(), {})
+    index.put("c", None, msgspec.convert(body, Claim))
+    rows = claim_rows(*index.counts(), {})
 
     assert rows["claims"]["pending",] == 1
     assert rows["claim_pending_since_timestamp_seconds"] == {}
@@ -157,11 +157,11 @@ CHANGES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(STAGES)), m
 def test_counting_change_by_change_is_counting_all(changes: list[tuple[str, Claim | None]]) -> None:
     index, known = Claims(), dict[str, Claim]()
     for key, new in changes:
-        index.changed(key, known.pop(key, None), new)
+        index.put(key, known.pop(key, None), new)
         if new is not None:
             known[key] = new
     counted = [state(claim) for claim in known.values()]
 
-    states, pending = index.counted()
+    states, pending = index.counts()
     assert states == {name: counted.count(name) for name in STATES}
     assert len(pending) == counted.count("pending")

@@ -221,32 +221,32 @@ class Model:
                 if effect:
                     device["taints"] = [{"key": "gpu.nvidia.com/xid", "effect": effect}]
             self.slices[node], self.published[node] = msgspec.convert(body, ResourceSlice), effects
-        self.cache.slice(node, old, self.slices.get(node))
+        self.cache.put_slice(node, old, self.slices.get(node))
 
     def _rule(self, node: str, index: int, effect: str) -> None:
         self._version += 1
         one = rule(index, node=node)
         self.ours.pop((node, index), None)
         if not effect:
-            self.cache.rule(one.name, None)
+            self.cache.put_rule(one.name, None)
             return
         self.ours[node, index] = effect
         body = manifest(msgspec.structs.replace(one, effect=effect), "v1")
         raw = msgspec.convert(body, RawRule)
         meta = msgspec.structs.replace(raw.metadata, uid="u", resource_version=str(self._version))
-        self.cache.rule(one.name, msgspec.structs.replace(raw, metadata=meta))
+        self.cache.put_rule(one.name, msgspec.structs.replace(raw, metadata=meta))
 
     def _foreign(self, key: str, pool: str, effect: str) -> None:
         self.theirs.pop("theirs", None)
         if not effect:
-            self.cache.rule("theirs", None)
+            self.cache.put_rule("theirs", None)
             return
         self.theirs["theirs"] = (pool, effect)
         selector = {"driver": DRIVER, "pool": pool} if pool else {}
         taint = {"key": key, "effect": effect}
         spec = {"deviceSelector": selector, "taint": taint}
         body = {"metadata": {"name": "theirs"}, "spec": spec}
-        self.cache.rule("theirs", msgspec.convert(body, RawRule))
+        self.cache.put_rule("theirs", msgspec.convert(body, RawRule))
 
     def _claim(self, name: str, on: tuple[str, int] | None, admin: bool) -> None:
         old = self.claims.pop(name, None)
@@ -258,7 +258,7 @@ class Model:
             body = {"metadata": {"name": name}, "status": status}
             self.claims[name] = msgspec.convert(body, Claim)
             self.held |= {} if admin else {name: on}
-        self.cache.claim(name, old, self.claims.get(name))
+        self.cache.put_claim(name, old, self.claims.get(name))
 
     def groups(self) -> Counter[tuple[str, str, str]]:
         return Counter(
@@ -302,7 +302,7 @@ def test_a_node_that_publishes_in_anothers_pool_counts_nothing_there() -> None:
         devices = [device for index in indexes for device in published(gpu(index))]
         body = resource_slice("node-a", devices)
         body["spec"]["nodeName"] = node
-        cache.slice(name, None, msgspec.convert(body, ResourceSlice))
+        cache.put_slice(name, None, msgspec.convert(body, ResourceSlice))
     totals, _ = cache.stock()
 
     assert sum(totals.values()) == 1
@@ -316,9 +316,9 @@ def test_another_drivers_pool_is_counted_once_and_by_who_is_left() -> None:
         body["spec"] |= {"nodeName": node, "driver": "gpu.example.com"}
         body["spec"]["devices"][0]["attributes"]["gpu.example.com/type"] = {"string": "gpu"}
         bodies[node] = msgspec.convert(body, ResourceSlice)
-        cache.slice(node, None, bodies[node])
+        cache.put_slice(node, None, bodies[node])
     assert sum(cache.stock()[0].values()) == 1
-    cache.slice("node-a", bodies["node-a"], None)
+    cache.put_slice("node-a", bodies["node-a"], None)
 
     assert sum(cache.stock()[0].values()) == 1
 
@@ -327,7 +327,7 @@ def test_product_and_profile_are_reported_as_published() -> None:
     body = resource_slice("node-a", list(published(gpu(0))))
     body["spec"]["devices"][0]["attributes"]["productName"] = {"string": 'NVIDIA "H100"\n80GB'}
     cache = Cache(lambda _: None)
-    cache.slice("s", None, msgspec.convert(body, ResourceSlice))
+    cache.put_slice("s", None, msgspec.convert(body, ResourceSlice))
 
     assert device_rows(cache.stock()[0])["devices"] == {
         (DRIVER, "gpu", 'NVIDIA "H100"\n80GB', "", "free", "none"): 1

@@ -235,7 +235,7 @@ INCIDENTS = st.lists(
 def test_whatever_is_written_into_incidents_the_page_can_be_read(incidents: list[Incident]) -> None:
     rows = incident_rows(incidents, ())
     metrics = Metrics()
-    metrics.cluster(rows)
+    metrics.set_cluster(rows)
     page = metrics.page(openmetrics=False).decode()
     read = Counter(
         sample.name for family in text_string_to_metric_families(page) for sample in family.samples

@@ -37,7 +37,7 @@ HOSTILE = (
 def shown(text: str) -> list[str]:
     """Return the value as Prometheus' two formats give it back."""
     metrics = Metrics()
-    metrics.cluster({"agent_stale": {(value(text),): 1.0}})
+    metrics.set_cluster({"agent_stale": {(value(text),): 1.0}})
     readings = (
         text_string_to_metric_families(metrics.page(openmetrics=False).decode()),
         _openmetrics_families(metrics.page(openmetrics=True).decode()),

@@ -63,8 +63,8 @@ def test_what_the_mig_manager_says_is_reported_and_that_it_says_nothing() -> Non
 def test_a_cluster_shows_the_nodes_that_have_a_requested_geometry() -> None:
     cache = Cache(lambda _: None)
     for name, config in (("node-a", "all-disabled"), ("node-b", "")):
-        cache.node(name, NodeFacts(name=name, mig_config=config, mig_state="success"))
-    cache.report("node-a", requested("", cut(0, "1g.10gb")).report)
+        cache.put_node(name, NodeFacts(name=name, mig_config=config, mig_state="success"))
+    cache.put_report("node-a", requested("", cut(0, "1g.10gb")).report)
     rows = cluster_rows(cache, {})
     assert rows["node_mig_config"] == {("node-a", "all-disabled", "success"): 1}
     assert rows[DIFFERS] == {("node-a",): 1}

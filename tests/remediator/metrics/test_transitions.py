@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
-from remediator.metrics.transitions import Happened, changed, opened
+from remediator.metrics.transitions import LifecycleEvent, change_events, opening_events
 from remediator.model.claim import EXTENDED_RESOURCE
 from remediator.model.incident import Incident
 from remediator.model.incident_status import (
@@ -49,15 +49,15 @@ class Reported(Stored):
 
     def __init__(self) -> None:
         super().__init__()
-        self.reported: list[Happened] = []
+        self.reported: list[LifecycleEvent] = []
 
     def take(self, step: Step, now: datetime) -> None:
         super().take(step, now)
         if isinstance(step, OpenIncident):
-            self.reported += opened(step.incident)
+            self.reported += opening_events(step.incident)
         if isinstance(step, WriteStatus):
             after = self.incidents[step.incident.name]
-            self.reported += changed(step.incident, after, step.spared)
+            self.reported += change_events(step.incident, after, step.spared)
 
     def of(self, family: str) -> Counter[tuple[str, ...]]:
         found = Counter[tuple[str, ...]]()
@@ -91,7 +91,7 @@ def with_status(status: IncidentStatus, fault: str = "gpu") -> Incident:
 def between(old: IncidentStatus, new: IncidentStatus, fault: str = "gpu") -> dict[str, float]:
     """Return what has happened, with the sum of each family."""
     found: dict[str, float] = {}
-    for happening in changed(with_status(old, fault), with_status(new, fault)):
+    for happening in change_events(with_status(old, fault), with_status(new, fault)):
         found[happening.family] = found.get(happening.family, 0) + happening.amount
     return found
 
@@ -122,7 +122,7 @@ def test_every_label_is_one_that_the_table_knows_and_so_has_a_series_from_the_st
 def test_nothing_has_happened_between_a_version_and_itself() -> None:
     (closed,) = history().incidents.values()
 
-    assert list(changed(closed, closed)) == []
+    assert list(change_events(closed, closed)) == []
 
 
 def test_a_taint_that_comes_back_on_another_device_is_no_second_first_one() -> None:
@@ -164,17 +164,17 @@ def test_an_incident_that_ends_without_recovery_was_not_repaired() -> None:
     other = with_fields(closed, duplicate_of="i-0")
 
     ends = [
-        list(changed(with_status(IncidentStatus()), with_status(status)))
+        list(change_events(with_status(IncidentStatus()), with_status(status)))
         for status in (closed, other)
     ]
     assert ends == [
-        [Happened("incidents_closed", ("gpu", "Closed"))],
-        [Happened("incidents_closed", ("gpu", "Duplicate"))],
+        [LifecycleEvent("incidents_closed", ("gpu", "Closed"))],
+        [LifecycleEvent("incidents_closed", ("gpu", "Duplicate"))],
     ]
 
 
 def test_a_class_of_another_version_makes_no_series_of_its_own() -> None:
-    (reported,) = opened(with_status(IncidentStatus(), fault="tomorrow"))
+    (reported,) = opening_events(with_status(IncidentStatus(), fault="tomorrow"))
 
     assert reported.labels == ("other",)
 
@@ -187,7 +187,7 @@ def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are
 
     reported = {
         happening.labels: happening.amount
-        for happening in changed(with_status(IncidentStatus()), with_status(new))
+        for happening in change_events(with_status(IncidentStatus()), with_status(new))
     }
     assert reported == {("gpu", "NoExecute"): 4, ("gpu", "EvictionAPI"): 1}
     assert between(old, new) == {"pods_evicted": 4}
@@ -204,7 +204,7 @@ def test_a_pod_that_the_eviction_api_took_from_a_tainted_device_is_counted_as_su
 
     reported = {
         happening.labels: happening.amount
-        for happening in changed(with_status(old), with_status(new))
+        for happening in change_events(with_status(old), with_status(new))
     }
     assert reported == {("gpu", "NoExecute"): 1, ("gpu", "EvictionAPI"): 1}
 
@@ -284,10 +284,10 @@ def test_a_deferral_is_reported_when_its_condition_becomes_true_and_not_while_it
     true = IncidentStatus(conditions=(held(kind, reason),))
     false = IncidentStatus(conditions=(held(kind, "AsExpected", "False"),))
 
-    begins = list(changed(with_status(false), with_status(true)))
-    assert begins == [Happened("deferrals", reported)]
-    assert list(changed(with_status(true), with_status(true))) == []
-    assert list(changed(with_status(true), with_status(false))) == []
+    begins = list(change_events(with_status(false), with_status(true)))
+    assert begins == [LifecycleEvent("deferrals", reported)]
+    assert list(change_events(with_status(true), with_status(true))) == []
+    assert list(change_events(with_status(true), with_status(false))) == []
 
 
 def test_a_shorter_soak_time_makes_the_repair_shorter() -> None:

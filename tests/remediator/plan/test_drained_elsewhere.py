@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from remediator.controller.debug_plan import described
+from remediator.controller.debug_plan import node_plan
 from remediator.model.claim import (
     ADMIN,
     EXTENDED_RESOURCE,
@@ -91,7 +91,7 @@ def test_the_plan_and_an_event_say_it_too_and_no_pod_is_warned() -> None:
     stored, seen = Stored(), busy(slurmd())
     decisions = [tick(stored, seen, second) for second in (1, 1, 1, 5, 5, 5)]
 
-    (shown,) = described(decisions[-1], everything=False).gpus
+    (shown,) = node_plan(decisions[-1], everything=False).gpus
     assert shown.deferred.startswith("PodOwner: NoExecute deferred: team/worker-0")
     stated = [event for decision in decisions for event in decision.events]
     assert {event.reason for event in stated if "Slinky" in event.message} == {"ActionDeferred"}

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from remediator.controller.debug_plan import described
+from remediator.controller.debug_plan import node_plan
 from remediator.model.claim import Claim, Toleration
 from remediator.model.pod import PodFacts
 from remediator.plan.evictions import EVICTS_MONITOR
@@ -51,7 +51,7 @@ def test_the_incident_names_the_exporter_before_it_is_evicted_and_how_to_keep_it
 def test_the_plan_says_so_too_while_the_taint_settles() -> None:
     stored = played(watched())
 
-    (shown,) = described(tick(stored, watched(), 2), everything=False).gpus
+    (shown,) = node_plan(tick(stored, watched(), 2), everything=False).gpus
     assert shown.why.startswith("settling for 3 s; NoExecute evicts a pod that watches the GPU")
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from remediator.diagnose.fault import SEVERITY, FaultClass
-from remediator.policy.duration import duration, spelled
+from remediator.policy.duration import duration, spell
 from remediator.policy.error import PolicyError
 from remediator.policy.load import read
 from remediator.policy.place import Place
@@ -57,14 +57,14 @@ def written(row: Row) -> dict[str, object]:
     return {
         "mode": row.mode,
         "ceiling": row.ceiling,
-        "settle": spelled(row.settle),
-        "soak": spelled(row.soak),
+        "settle": spell(row.settle),
+        "soak": spell(row.soak),
         "patient": row.patient,
         "sticky": row.sticky,
-        "repeat": {"count": row.repeat.count, "within": spelled(row.repeat.within)},
-        "probation": spelled(row.probation),
+        "repeat": {"count": row.repeat.count, "within": spell(row.repeat.within)},
+        "probation": spell(row.probation),
         "evict": {
-            "within": spelled(row.evict.within),
+            "within": spell(row.evict.within),
             "then": row.evict.then,
             "extendedResources": row.evict.extended_resources,
         },
@@ -139,4 +139,4 @@ def test_no_text_at_all_raises_anything_else(text: str) -> None:
 def test_a_length_of_time_is_read_back_as_it_was_spelled(time: timedelta) -> None:
     whole = time // timedelta(milliseconds=1) * timedelta(milliseconds=1)
 
-    assert duration(spelled(time)) == whole
+    assert duration(spell(time)) == whole

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remediator.policy.file import UNSETTLED, PolicyFile, in_words, read
+from remediator.policy.file import UNSETTLED, PolicyFile, describe_policy, read
 from remediator.policy.place import Place
 from remediator.policy.table import SHIPPED, Policy, PolicyError, Row
 from tests.remediator.policy.budgets import limits_of
@@ -210,15 +210,15 @@ def test_a_policy_has_one_row_for_each_class() -> None:
 
 
 def test_the_policy_in_words_names_each_class_and_limit() -> None:
-    words = in_words(Policy())
+    words = describe_policy(Policy())
 
     for name in (*(row.fault_class for row in SHIPPED), "evict.node", "taint.cluster"):
         assert name in words
 
 
 def test_the_policy_in_words_ends_with_the_emergency_stop_if_there_is_one() -> None:
-    assert in_words(Policy(stopped="a recall")).endswith("; emergency stop: a recall")
-    assert "emergency stop" not in in_words(Policy())
+    assert describe_policy(Policy(stopped="a recall")).endswith("; emergency stop: a recall")
+    assert "emergency stop" not in describe_policy(Policy())
 
 
 @pytest.mark.parametrize("text", [None, "defaults: {mode: everything}"])

@@ -6,7 +6,7 @@ import pytest
 
 from remediator.policy.budget import FLAT
 from remediator.policy.error import PolicyError
-from remediator.policy.limits import KEYS, LIFTED, Cap, Limits, Rate, described
+from remediator.policy.limits import KEYS, LIFTED, Cap, Limits, Rate, describe_limits
 from tests.remediator.policy.budgets import limits_of
 
 
@@ -23,7 +23,7 @@ def test_what_is_not_in_the_file_stays_as_shipped() -> None:
 @pytest.mark.parametrize("key", KEYS.values())
 @pytest.mark.parametrize("raw", [2, "2000000", "25%", "2.5%", "0%", "100%", "none"])
 def test_each_ground_takes_a_number_a_part_or_none(key: str, raw: object) -> None:
-    stated = {path: value for path, value, _ in described(limits_of({"taint": {key: raw}}))}
+    stated = {path: value for path, value, _ in describe_limits(limits_of({"taint": {key: raw}}))}
 
     assert stated[f"budget.taint.{key}"] == str(raw)
 
@@ -69,7 +69,7 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
         ({"evict": {"rate": {"within": "0s"}}}, r"budget.evict.rate.within: 0s is no time at all"),
         ({"evict": {"rate": {"within": "soon"}}}, r"budget.evict.rate.within: 'soon'"),
         ({"taint": {"rate": {"within": "1m"}}}, r"budget.taint.rate.count: is missing"),
-        ({"correlation": {"nodes": 1}}, r"budget.correlation.nodes: 1 would let any one node hold"),
+        ({"correlation": {"nodes": 1}}, r"budget.correlation.nodes: 1 would let any node defer"),
         ({"correlation": {"within": 10}}, r"budget.correlation.within: 10 is not a duration"),
         ({"evict_gpus_per_node": "many"}, r"budget.evict_gpus_per_node: 'many' is not a number"),
         ({"taint": {"node": {"share": 2}}}, r"budget.taint.node.share: 2 is not a percentage"),
@@ -125,7 +125,7 @@ def test_a_part_with_bounds_is_never_outside_of_them(total: int, most: int) -> N
 def test_what_is_described_reads_back_as_the_same_limits() -> None:
     for limits in (Limits(), LIFTED):
         raw: dict[str, dict[str, object]] = {"evict": {}, "taint": {}, "correlation": {}}
-        for path, value, _ in described(limits):
+        for path, value, _ in describe_limits(limits):
             _, section, key = path.split(".")
             count, _, within = value.partition(" in ")
             rate = {"count": int(count), "within": within} if within else part(value)

@@ -6,7 +6,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from remediator.policy.limits import Limits, described
+from remediator.policy.limits import Limits, describe_limits
 from remediator.policy.load import read
 from remediator.policy.schema import PolicyText
 from remediator.policy.section import Section, keys
@@ -15,7 +15,7 @@ from tests.remediator.policy.policy_examples import DOCUMENT, EXAMPLE, RECIPES
 
 
 def written(section: type[Section]) -> Iterator[str]:
-    """Give every key; those of the budget are `described`."""
+    """Yield every key; those of the budget are from `describe_limits`."""
     for name, field in keys(section).items():
         yield name
         for below in sections(field.annotation) if name != "budget" else ():
@@ -37,7 +37,7 @@ def test_every_key_class_and_limit_has_its_line() -> None:
     assert len({*written(PolicyText)}) > 40
     assert {*written(PolicyText)} <= reported
     assert {row.fault_class for row in SHIPPED} <= reported
-    assert all(f"| `{path}` |" in text for path, _, _ in described(Limits()))
+    assert all(f"| `{path}` |" in text for path, _, _ in describe_limits(Limits()))
     assert all(row.why in text for row in SHIPPED)
 
 

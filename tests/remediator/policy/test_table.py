@@ -20,7 +20,7 @@ from remediator.policy.table import (
     Policy,
     Repeat,
     Row,
-    mildest,
+    mildest_row,
 )
 from remediator.policy.windows import Weekly
 from tests.remediator.builders import T0, at
@@ -256,10 +256,10 @@ maintenance:
 def test_a_window_pauses_its_places_while_it_is_open(node: str, now: str, paused: str) -> None:
     policy = read(WINDOWS)
 
-    assert policy.pause(place(node), datetime.fromisoformat(now)) == (
+    assert policy.why_paused(place(node), datetime.fromisoformat(now)) == (
         f"maintenance window {paused}" if paused else ""
     )
-    assert (policy.pause_ends(place(node), datetime.fromisoformat(now)) is not None) == bool(paused)
+    assert (policy.pause_end(place(node), datetime.fromisoformat(now)) is not None) == bool(paused)
 
 
 def test_a_weekly_window_of_nearly_a_week_is_still_open_on_its_own_day() -> None:
@@ -326,9 +326,9 @@ rows = st.builds(
 def test_the_mildest_does_not_depend_on_the_order_and_is_milder_than_each(
     several: list[Row],
 ) -> None:
-    found = mildest(several)
+    found = mildest_row(several)
 
-    assert {mildest(list(order)) for order in permutations(several)} == {found}
+    assert {mildest_row(list(order)) for order in permutations(several)} == {found}
     for row in several:
         assert MODES.index(found.mode) <= MODES.index(row.mode)
         assert CEILINGS.index(found.ceiling) <= CEILINGS.index(row.ceiling)
