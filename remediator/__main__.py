@@ -68,6 +68,7 @@ class Remediator:
         self._policy_file = PolicyFile(
             settings.policy, before_change=self._policy_on_lease.on_policy_loaded
         )
+        # Without a file, `load` never calls `before_change`.
         if settings.policy is None:
             self._policy_on_lease.on_policy_loaded(self._policy_file.policy)
         self._unstated: tuple[str, ...] = ()
@@ -117,6 +118,7 @@ class Remediator:
             routes,
             health_listen=settings.health_listen,
             web_config=settings.web_config,
+            # This page decides about up to a hundred nodes: one request at a time is enough.
             at_once={DEBUG_PLAN: 1},
         )
 
@@ -297,6 +299,7 @@ class Remediator:
             return _probe_response(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _probe_response
         if self._elector.dead:
             return _probe_response(False, "the leader election has ended")  # noqa: FBT003 - see _probe_response
+        # The loop starts only when everything was listed.
         alive = age < HUNG_AFTER or not self._informers.has_synced
         return _probe_response(alive, f"the last pass of the loop was {age:.0f} s ago")
 
@@ -345,6 +348,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         _log.error("%s (--web-config)", error)
         return 2
+    # Python sets signal handlers only in the main thread.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: remediator.stop())

@@ -50,6 +50,7 @@ class Freshness:
         age = None if written_at is None else (now - written_at).total_seconds()
         seen = self._tick() - max(age or 0.0, 0.0)
         if sign == "report":
+            # A list may be older than a change that was seen before.
             self._reported[node] = max(seen, self._reported.get(node, seen))
         if age is not None and age >= -_AHEAD:
             self._seen[node, sign] = max(seen, self._seen.get((node, sign), seen))

@@ -61,6 +61,7 @@ class AbsentPods:
         if view.usage.pods is None:
             return view
         before, now = self._known.get(view.node, {}), self._clock()
+        # Some pod is newly absent: a remembered list may be older than the pod.
         if _absent_uids(view) - {uid for uid, absence in before.items() if absence.proven}:
             view = self._list_pods(view, live=live, within=REMEMBERED_WITHOUT)
             if view.usage.pods is None:

@@ -87,6 +87,7 @@ class Agents:
     def on_report(self, change: Change[NodeDeviceHealth]) -> None:
         if change.new is None:
             self._freshness.forget(change.key)
+        # It may have been written long ago: its date counts, by the API server's time.
         elif change.listed:
             written = change.new.status.observed_at
             self._freshness.note_list(change.key, "report", written, self._server_time())
@@ -105,6 +106,7 @@ class Agents:
             if node not in self._reports.items():
                 self._freshness.forget(node)
             return
+        # Asked first: what follows makes the agent fresh.
         was_stale = bool(self._freshness.why_stale(node))
         renewed = change.new.spec.renew_time
         if renewed is not None:
@@ -118,6 +120,7 @@ class Agents:
             report = self._reports.items().get(node)
             stored = report.status.content_hash if report else ""
             self._renewals.note_renewal(node, report_hash, stored, self._now())
+            # An untaint may wait for this confirmation.
             if self._has_incident(node):
                 self._mark(node)
         if was_stale:

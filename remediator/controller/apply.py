@@ -137,7 +137,7 @@ class Writer:
             return False
         node = self._node
 
-        def keep() -> None:
+        def send_promised() -> None:
             try:
                 # A sender runs this later, when the lead may be lost.
                 if not self._leading():
@@ -148,7 +148,7 @@ class Writer:
 
         # First: decisions about other nodes must count this rule in their budgets from now on.
         self._cache.promise(step.rule)
-        sent = self._senders.send(node, keep)
+        sent = self._senders.send(node, send_promised)
         if not sent:
             self._cache.settle(step.rule, node)
         return sent
@@ -157,8 +157,10 @@ class Writer:
         try:
             self._write(step)
         except ApiError as error:
+            # The server wants a pause: the writes of all nodes wait.
             if error.retry_after:
                 self._pace.pause(error.retry_after)
+            # Perhaps no incident may be written any more, and then nothing may be done.
             if error.status in REFUSALS and isinstance(step, _OF_INCIDENTS):
                 self.incident_rights.look()
             if isinstance(step, OpenIncident | WriteStatus):
@@ -261,6 +263,7 @@ class Writer:
                 self.unstored.put_off(incident.name)
 
     def _prune(self, incident: Incident) -> None:
+        # Only as the plan saw it: a user may have changed it since.
         exactly = {
             "uid": incident.metadata.uid,
             "resourceVersion": incident.metadata.resource_version,
@@ -315,6 +318,7 @@ class Writer:
             self._cache_rule(self._client.create(self._rules.path, body))
         except Conflict as error:
             self._adopt(rule, error)
+        # The collection is not served in this version any more: find the one that is.
         except NotFound:
             self._rules.probe()
             raise

@@ -155,6 +155,7 @@ class Cache:
             report = self._reports.get(node)
             devices = self._slices.devices_of(node)
             pools = {(part.device.driver, part.device.pool) for part in devices}
+            # Slices that are published now win over those that the report remembers.
             away = tuple(
                 part
                 for part in (last_published(report.status, node) if report else ())
@@ -278,6 +279,7 @@ class Cache:
             self._left.note(name, new, gone=name not in self._nodes, listed=listed)
             self.gpu_index.put_report(name, new.status if new else None)
             rivals = self._update_owners(self._reporters, name, before, after)
+        # Other nodes that name these GPUs decide again: a contest may have begun or ended.
         for node in {name, *rivals}:
             self._mark(node)
 

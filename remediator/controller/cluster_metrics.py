@@ -34,6 +34,7 @@ def cluster_rows(
     stale = {labels(node): float(unanswered) for node, unanswered in stale_agents.items()}
     return {
         **incident_rows(cache.incidents(), cache.rules()),
+        # The room of all pools is added up only if a claim waits for it.
         **claim_rows(states, pending, rooms(counts) if pending else {}),
         **device_rows(admit_unknown(totals, unread)),
         **budget_rows(limits),

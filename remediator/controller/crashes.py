@@ -54,11 +54,13 @@ class Crashes:
     def find_suspects(self, view: NodeView) -> Mapping[str, Fault]:
         """Take in a view of a node, and return what is suspect there, by GPU UUID."""
         report = view.agent.report
+        # The next report of this node is a baseline again.
         if report is None:
             with self._lock:
                 self._counts.pop(view.node, None)
                 self._set_back.pop(view.node, None)
             return {}
+        # Its counts stay: a later report is compared with them.
         if view.agent.stale:
             return {}
         with self._lock:

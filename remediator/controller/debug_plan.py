@@ -111,6 +111,7 @@ class DebugPlan:
     def _page(self, chosen: str) -> Page:
         now = self._now()
         reporting = [chosen] if chosen else sorted(self._eyes.affected_nodes())
+        # Read once, so that all nodes of the page are decided on the same values.
         policy, fleet = self._policy(), self._eyes.fleet()
         plans = tuple(
             node_plan(

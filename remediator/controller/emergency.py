@@ -138,6 +138,7 @@ class Emergency:
 
     def _on_namespace(self, change: Change[Namespace]) -> None:
         before, self._stopped = self._stopped, stop_of(change.new)
+        # Something else of the namespace has changed.
         if self._stopped == before:
             return
         if self._stopped:

@@ -23,6 +23,7 @@ class EventRecorder:
     def __init__(
         self, client: Client, pace: Pace, cluster_name: str = "", waiting: int = WAITING
     ) -> None:
+        # With connections of its own, so that a write of the worker never waits for an Event.
         self._client = client.sibling()
         self._pace = pace
         self._labels = labels_of_cluster(cluster_name)
@@ -37,6 +38,7 @@ class EventRecorder:
 
     def stop(self) -> None:
         self._stopped.set()
+        # The thread may wait for an answer.
         self._client.abort()
         if self._thread.ident is not None:
             self._thread.join(2.0)

@@ -102,7 +102,7 @@ class Evictions:
         return now >= max(known.again_at if known else now, self._silent_until)
 
     @property
-    def refused_pods(self) -> int:
+    def refused_pod_count(self) -> int:
         """How many pods were refused at their last request."""
         return sum(eviction.refusals > 0 for eviction in list(self._evictions.values()))
 

@@ -63,7 +63,9 @@ class GpuIndex:
             self._published[node] = after
         for uuid, parts in before.items():
             self._forget_names(uuid, parts)
+        # After the old names are dropped: one of them may stand for another GPU now.
         self._gpu_on.update((part.device, uuid) for uuid, parts in after.items() for part in parts)
+        # One tuple for all GPUs of the node: most have one publisher.
         alone = (node,)
         for uuid in before.keys() ^ after.keys():
             others = tuple(
@@ -102,6 +104,7 @@ class GpuIndex:
         # The oldest go first. A node may invent GPUs, so there is a limit.
         for uuid in [*kept][: max(len(kept) - NODE_SHARE, 0)]:
             self._drop_kept(node, uuid)
+        # A name that is published again stands for the GPU that has it now.
         for uuid, (parts, _) in kept.items():
             for part in parts:
                 self._gpu_on.setdefault(part.device, uuid)
@@ -136,6 +139,7 @@ class GpuIndex:
         moved = {uuid for uuid, _ in before.items() ^ after.items()}
         driver = self._versions.get(node, ("", ""))[0]
         self._note_versions(node, health)
+        # The driver's version is a part of each place (`product`).
         if self._versions.get(node, ("", ""))[0] != driver:
             moved |= self._published.get(node, {}).keys() | self._kept.get(node, {}).keys()
         self._place(moved)
@@ -147,6 +151,7 @@ class GpuIndex:
             return
         for device, classes in before.items():
             left = list(self._claimed.pop(device, ()))
+            # Once each: another claim may hold the same device through the same class.
             for name in classes.intersection(left):
                 left.remove(name)
             if left:

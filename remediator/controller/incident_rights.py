@@ -32,6 +32,7 @@ class IncidentRights:
         }
         path = f"{self._collection}/{_NOBODY}"
         try:
+            # Create, patch and patch of the status are separate rights.
             self.refused = (
                 self._refusal(lambda: self._client.create(self._collection, body, _DRY_RUN))
                 or self._refusal(lambda: self._client.merge_patch(path, {}, _DRY_RUN))

@@ -155,6 +155,7 @@ class Informers:
         """Find which versions are served, and watch those; raises ApiError without an answer."""
         for resource in self._versioned_kinds():
             resource.probe()
+        # The other versions have a status on every server that serves them.
         if self.rules.version == RULE_VERSIONS[-1] and self._minor is None:
             self._minor = self._read_minor()
 

@@ -46,6 +46,7 @@ def endpoint(
     found = [read(file) for file in files]
     name = context or next((each.current for each in found if each.current), "")
     chosen: Mapping[str, object] = {}
+    # With a server and a token from flags, no context is needed.
     if name or not (server and token):
         chosen = _context(where, _first_of([each.contexts for each in found]), name)
     cluster = _find_entry(
@@ -64,6 +65,7 @@ def endpoint(
 
 
 def _first_of(files: Sequence[Entries]) -> Entries:
+    # Reversed, because a later entry replaces an earlier one here.
     return {name: entry for entries in reversed(files) for name, entry in entries.items()}
 
 

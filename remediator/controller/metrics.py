@@ -65,6 +65,7 @@ class ClusterFamilies:
 
     def show(self, rows: Rows) -> None:
         """Replace everything that is exported; a series that is not in `rows` vanishes."""
+        # `ClusterMetrics` returns the same object while it is fresh.
         if rows is self._rows:
             return
         made: list[GaugeMetricFamily] = []
@@ -212,6 +213,7 @@ class Metrics:
 
     def _show(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
         gauge = self._gauges[name]
+        # A label that is not in `values` any more must vanish from the page.
         gauge.clear()
         for labels, value in values.items():
             gauge.labels(*labels).set(value)

@@ -145,6 +145,7 @@ class NodeConditions:
             afresh = known is not None and (calls or not types <= known.marked)
             if decided_on is not None and afresh:
                 known = self._look(node, afresh=True)
+                # The conditions were decided for the Node that had this name before.
                 if known is not None and known.uid != decided_on.uid:
                     raise Conflict(f"node {node} was registered again")
             if known is None:

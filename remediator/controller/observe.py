@@ -136,6 +136,7 @@ class Cluster:
 
     def observe(self, node: str) -> NodeView:
         """Return what is known of a node now, with what is read live where an incident needs it."""
+        # First: the view must contain what was written for this node until now.
         self.writer.turn_to(node)
         self.cache.nodes_known = not distrust(self.informers.nodes)
         view = self._cached_view(node)
@@ -146,6 +147,7 @@ class Cluster:
         incident = any(known.open for known in view.stored.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
         handed_over = marked or (incident and self._hands_over)
+        # Only before a node is handed over for repair: a list of the newest state takes longer.
         live = handed_over and any(
             need_of(known.status.repair.needs) in NODE_LEVEL for known in view.stored.incidents
         )

@@ -61,6 +61,7 @@ class Pace:
             if patient and not urgent and self._makes_way(now):
                 return self._next_turn(now + AFTER_THE_HURRY)
             if urgent or self._tokens >= 1:
+                # An urgent write may leave a debt, for which the others wait; it is bounded.
                 self._tokens = max(self._tokens - 1, -self._burst)
                 return 0.0
             return self._next_turn(now + (1 - self._tokens) / self._rate)

@@ -26,6 +26,7 @@ class SliceIndex:
 
     def find_device(self, device: Device) -> SliceDevice | None:
         """Return the device of a name, by its pool's only publisher or the node of that name."""
+        # NVIDIA's driver names a pool after its node: of several publishers only that one counts.
         publishers = {*self._pools.get((device.driver, device.pool), {}).values()}
         mine = self.devices_of(publishers.pop() if len(publishers) == 1 else device.pool)
         return next((candidate for candidate in mine if candidate.device == device), None)

@@ -35,6 +35,7 @@ class Queue:
         with self._changed:
             if delay <= 0:
                 self._put(node, urgent=urgent)
+            # A node that is due already needs no date.
             elif node not in self._urgent and node not in self._rest:
                 date = self._clock() + delay
                 known, was_urgent = self._later.get(node, (date, False))
@@ -77,6 +78,7 @@ class Queue:
         if node in self._urgent or (node in self._rest and not urgent):
             return
         date, was_urgent = self._later.pop(node, (self._clock(), False))
+        # It keeps the time since when it waits, also when it becomes urgent.
         since = self._rest.pop(node, min(date, self._clock()))
         (self._urgent if urgent or was_urgent else self._rest)[node] = since
 
@@ -98,6 +100,7 @@ class Queue:
             del lane[node]
             return node
         if self._urgent:
+            # `popitem` takes the newest entry.
             return self._urgent.popitem()[0]
         node = next(iter(self._rest))
         del self._rest[node]

@@ -104,6 +104,7 @@ def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
     if not requests or not all(requests):
         return "Other"
     together = _add_up(requests)
+    # For each sort some node has enough free devices, so the reason is not known here.
     if all(_fits(choices, rooms, tainted=False) for choices in together):
         return "Other"
     return (

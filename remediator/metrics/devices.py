@@ -68,8 +68,10 @@ def pool_count(
         if any(taint.effect in _KEEP_AWAY for taint in device.taints):
             by = "driver"
         elif selected := {rule.narrowed for rule in theirs if rule.selects(name)}:
+            # A narrowed rule also selects by DeviceClass or CEL, which are not evaluated here.
             by = "unknown" if all(selected) else "other"
         usable = by == "none" and name not in held
+        # Only GPUs are room for a pending claim.
         if not device.foreign:
             without[name.driver, kind] += usable
             free[name.driver, kind] += usable and name not in ours
@@ -111,6 +113,7 @@ def device_rows(totals: Totals, most: int = SORTS) -> Rows:
     models = Counter[Model]()
     for (model, _, _), count in totals.items():
         models[model] += count
+    # Foreign models come last, so that they never push GPUs out of the list.
     by_number = sorted(
         models.items(), key=lambda entry: (entry[0][1] == FOREIGN, -entry[1], entry[0])
     )

@@ -102,6 +102,7 @@ class Stock:
         for group, number in new.groups:
             self._totals[group] += number
         if new != PoolCount():
+            # A driver may publish ever new devices, so there is a limit.
             if len(self._shapes) > SHAPES:
                 self._shapes.clear()
             self._counts[pool] = self._shapes.setdefault(new, new)

@@ -153,6 +153,7 @@ def _count_evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
     }
     counted = Counter(found.values())
     counted["NoExecute"] += max(new.eviction.evicted_left_out - old.eviction.evicted_left_out, 0)
+    # `+` leaves out what is 0.
     return +counted
 
 

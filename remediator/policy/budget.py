@@ -54,6 +54,7 @@ def _cap(stated: object) -> Cap | None:
         return None
     if isinstance(stated, dict):
         return PartText.model_validate(stated).cap()
+    # `True` is an int in Python, and not a number of GPUs.
     written = "" if isinstance(stated, bool) else str(stated).strip()
     if _NUMBER.fullmatch(written):
         return Cap(float(written))
@@ -157,6 +158,7 @@ def limits_of(stated: BudgetText) -> Limits:
         taint=_caps(_SHIPPED.taint, stated.taint),
         correlation=_replace_written(_SHIPPED.correlation, stated.correlation),
     )
+    # After the caps: a key of the first release replaces the cap of its present name.
     for name in stated.model_fields_set & FLAT.keys():
         action, ground = FLAT[name]
         caps = msgspec.structs.replace(getattr(limits, action), **{ground: getattr(stated, name)})

@@ -99,6 +99,7 @@ def soaks_too_short(
             *(override.changes.get(row.fault_class, Change()) for override in overrides),
         ]
         for (i, settles), (j, soaks) in product(enumerate(layers), repeat=2):
+            # The later of both lines sets both times, so the earlier one's is always replaced.
             replaced = (j < i and settles.soak is not None) or (i < j and soaks.settle is not None)
             if settles.settle is None or soaks.soak is None or replaced:
                 continue

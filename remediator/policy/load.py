@@ -31,6 +31,7 @@ def read(text: str | bytes) -> Policy:
     stated, problems = validate(whole.value)
     problems += contradictions(whole.value)
     problems += _find_reversed(stated, whole.lines)
+    # A key without a value is no second problem in or around one that is reported.
     reported = {path for path, _ in problems}
     problems += [
         (path, why)

@@ -83,6 +83,7 @@ def _budget(policy: Policy, written: Collection[str]) -> Iterator[str]:
         )
     for name, caps in (("evict", policy.limits.evict), ("taint", policy.limits.taint)):
         node, cluster, rate = caps.node, caps.cluster, caps.rate
+        # A share cannot be compared with a number of GPUs.
         if node is None or node.percent:
             continue
         if cluster is not None and not cluster.percent and 0 < cluster.amount <= node.amount:

@@ -252,6 +252,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def _row_in_pool(self, fault_class: FaultClass, place: Place) -> Row:
         row = next(row for row in self.rows if row.fault_class == fault_class)
         if self.overrides:
+            # A set, because most points have the same row.
             row = mildest_row({self._row_at(row, point) for point in points(place)})
         for exemption in self.exempt:
             if exemption.area.holds(place):
@@ -278,6 +279,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def may_permit_more(self, before: "Policy") -> bool:
         """Whether there may be a place where it permits more; if this is False, there is none."""
+        # An exemption that is gone, or any other change of overrides, may permit more somewhere.
         areas = {exemption.area for exemption in self.exempt}
         unspared = any(exemption.area not in areas for exemption in before.exempt)
         matched = self.without_texts().overrides != before.without_texts().overrides

@@ -27,6 +27,7 @@ def validate(value: Any) -> tuple[PolicyText, list[Problem]]:
         problems = [
             _problem(each) for each in error.errors(include_url=False, include_context=False)
         ]
+    # The valid keys are read all the same: further checks then report all problems at once.
     wrong = {key for path, _ in problems for key in path[:1]}
     sound = {key: stated for key, stated in value.items() if key not in wrong} if wrong else {}
     return PolicyText.model_validate(sound), problems

@@ -39,7 +39,7 @@ def test_an_accepted_eviction_is_not_requested_again() -> None:
 
         assert len(server.requests) == 1
         assert "POST /api/v1/namespaces/default/pods/nb-0/eviction" in server.requests[0]
-    assert (evictions.accepted, evictions.refused, evictions.refused_pods) == (1, 0, 0)
+    assert (evictions.accepted, evictions.refused, evictions.refused_pod_count) == (1, 0, 0)
 
 
 def test_a_refusal_is_retried_later_and_later_and_ends_no_tick() -> None:
@@ -57,7 +57,7 @@ def test_a_refusal_is_retried_later_and_later_and_ends_no_tick() -> None:
     assert waits == sorted(waits)
     assert waits[-1] == LONGEST_WAIT
     assert evictions.refused == len(requested_at)
-    assert evictions.refused_pods == 1
+    assert evictions.refused_pod_count == 1
 
 
 def test_the_wait_that_the_server_asks_for_is_kept() -> None:
@@ -68,7 +68,7 @@ def test_the_wait_that_the_server_asks_for_is_kept() -> None:
             clock.seconds = seconds
             evictions.evict(POD)
             assert len(server.requests) == requests
-    assert (evictions.accepted, evictions.refused_pods) == (1, 0)
+    assert (evictions.accepted, evictions.refused_pod_count) == (1, 0)
 
 
 def test_one_pods_refusal_holds_back_no_other_pod() -> None:
@@ -116,7 +116,7 @@ def test_a_server_that_does_not_answer_is_not_queried_for_the_next_pod_at_once()
         clock.seconds = FIRST_WAIT
         evictions.evict(other)
 
-    assert (evictions.accepted, evictions.failed, evictions.refused_pods) == (1, 1, 1)
+    assert (evictions.accepted, evictions.failed, evictions.refused_pod_count) == (1, 1, 1)
 
 
 def test_a_refusal_is_known_by_its_pod_until_the_pod_goes() -> None:
