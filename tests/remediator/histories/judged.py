@@ -77,16 +77,26 @@ class Judged(Played):
                     for device in seen.slices.inventory
                     if device.device == step.stored.device
                 ]
-                moved = any(_is_other(step.stored, device) for device in there)
+                moved = any(self._is_other(step.stored, device) for device in there)
                 moved = moved and "slices" not in self.machine.blind
                 assert moved or "Ignore" in stated[step.stored.gpu], step
         if "claims" in self.machine.blind:
             assert not decision.begins.devices
 
+    def _is_other(self, rule: Rule, device: SliceDevice) -> bool:
+        """Whether a device that has the name in a rule is other hardware than the rule is for.
+
+        An error of one slice says nothing of the slice that was made in its place.
+        """
+        if rule.gpu != self.machine.board_of(device):
+            return True
+        return rule.fault == "contained" and rule.uuid not in (rule.gpu, device.uuid)
+
     def _nothing_goes_without_a_reason(self, seen: NodeView, decision: NodeDecision) -> None:
         """Verified recovery, other hardware, another board, a node gone for a week, or a person."""
         published = {
-            device.device: device.uuid or device.parent_uuid for device in seen.slices.devices
+            it.device: self.machine.board_of(it) if it.kind == "vfio" else it.uuid or it.parent_uuid
+            for it in seen.slices.devices
         }
         all_desired = {planned.uuid: planned for _, planned in decision.pairs}
         for step in decision.steps:
@@ -214,7 +224,7 @@ class Judged(Played):
 
     def _order_of_observation_does_not_matter(self, seen: NodeView, decision: NodeDecision) -> None:
         turned = _turned_round(self.over(self.calm, seen))
-        other = decide_node(turned, self.calm.fleet(), self.in_use(), self.clock, self.options)
+        other = decide_node(turned, self.fleet(self.calm), self.in_use(), self.clock, self.options)
         assert sorted(map(repr, other.steps)) == sorted(map(repr, decision.steps))
 
     @invariant()
@@ -230,16 +240,6 @@ class Judged(Played):
             rank = [str(fault) for fault in SEVERITY].index(incident.status.fault.fault_class)
             assert rank >= self.classes.get(name, rank)
             self.classes[name] = rank
-
-
-def _is_other(rule: Rule, device: SliceDevice) -> bool:
-    """Whether a device that has the name in a rule is other hardware than the rule is for.
-
-    An error of one slice says nothing of the slice that was made in its place.
-    """
-    if rule.gpu not in (device.uuid, device.parent_uuid):
-        return True
-    return rule.fault == "contained" and rule.uuid not in (rule.gpu, device.uuid)
 
 
 def _turned_round(seen: NodeView) -> NodeView:

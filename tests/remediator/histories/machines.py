@@ -118,6 +118,7 @@ class Machine:
         """How the whole GPU is published besides."""
         self._lives = 1
         """Of the Node: each has a UID of its own."""
+        self.booted_at = -1e9
 
     @property
     def time(self) -> datetime:
@@ -125,7 +126,7 @@ class Machine:
 
     def view(self) -> NodeView:
         self._read_actions()
-        dated = {"observed_at": self.time, "boot_id": f"boot-{self.boot}"}
+        dated = {"observed_at": self.time, "boot_id": self.boot_id}
         self.looks()
         published = self.published()
         seen = with_fields(report(*self.gpus), **dated)
@@ -155,7 +156,7 @@ class Machine:
     def _facts(self) -> NodeFacts | None:
         """Return the Node as it was seen last."""
         if self.nodes_watched:
-            there = NodeFacts(name=NODE, uid=f"node-{self._lives}")
+            there = NodeFacts(name=NODE, uid=self.node_uid)
             self._node_seen = None if self.gone else there
         return self._node_seen
 
@@ -188,6 +189,25 @@ class Machine:
     def boards(self) -> frozenset[str]:
         """Return the UUIDs of the boards that are plugged in."""
         return frozenset(health.uuid for health in self.gpus)
+
+    def board_of(self, part: SliceDevice) -> str:
+        """Return the UUID of the board that is behind a published device."""
+        if part.kind != "vfio":
+            return part.parent_uuid or part.uuid or ""
+        return next((it.uuid for it in self.gpus if it.pci_bus_id == part.pci_bus_id), "")
+
+    @property
+    def node_uid(self) -> str:
+        return f"node-{self._lives}"
+
+    @property
+    def boot_id(self) -> str:
+        return f"boot-{self.boot}"
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is seen of the node now."""
+        return self.nodes_watched and not (self.gone or self.silent or self.blind)
 
     @property
     def unseen(self) -> bool:
@@ -338,10 +358,13 @@ class Machine:
     def _new_uuid(self, part: MigInstance, ci: int) -> str:
         return f"MIG-{'fe'[ci]}{self._layouts:07x}{part.uuid[12:]}"
 
-    def reboots(self) -> None:
+    def reboots(self, *, in_vain: bool = False) -> None:
+        """`in_vain`: what was lost stays lost."""
         self.boot += 1
-        for index in range(len(self.gpus)):
-            self.is_reset(index)
+        self.booted_at = self.now
+        for index, health in enumerate(self.gpus):
+            if health.presence == "Present" or not in_vain:
+                self.is_reset(index)
             self._replace(index, xids=(), epoch=1)
 
     def numbers_are_swapped(self) -> None:

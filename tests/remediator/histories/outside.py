@@ -7,9 +7,9 @@ from remediator.model.incident import with_intent
 from remediator.model.intent import KINDS, Intent, Kind
 from remediator.policy.place import Area
 from remediator.policy.table import Mode
-from remediator.policy.windows import Once, Window
-from tests.remediator.builders import at, policy
-from tests.remediator.histories.judged import Judged
+from remediator.policy.windows import Exemption, Once, Window
+from tests.remediator.builders import at, policy, with_fields
+from tests.remediator.histories.across_stays import AcrossStays
 from tests.remediator.histories.played import LIMITS
 
 INDEX = st.integers(0, 1)
@@ -21,13 +21,22 @@ WHICH = st.integers(0, 7)
 MODES: tuple[Mode, ...] = ("enforce", "enforce", "enforce", "incident-only", "dry-run", "off")
 
 
-class Outside(Judged):
+class Outside(AcrossStays):
     """Histories in which people answer, switch and delete, and backups are restored."""
 
     @rule(mode=st.sampled_from(MODES), then=THEN, dies=DIES)
     def the_mode(self, mode: Mode, then: float, dies: int) -> None:
         self.policy = policy(LIMITS, mode=mode, evict=self.plan)
         self.machine.watched = mode != "off"
+        self.then(then, dies)
+
+    @rule(index=INDEX, lasts=st.sampled_from([None, 61.0, 700.0]), then=THEN, dies=DIES)
+    def a_gpu_is_exempt(self, index: int, lasts: float | None, then: float, dies: int) -> None:
+        """For a while, or until the file is changed."""
+        area = Area(devices=frozenset({self.machine.gpus[index].uuid}))
+        until = at(self.machine.now + lasts) if lasts else None
+        spared = Exemption(name="exempt[0]", area=area, why="a history", until=until)
+        self.policy = with_fields(self.policy, exempt=(spared,))
         self.then(then, dies)
 
     @rule(

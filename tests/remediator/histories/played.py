@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import msgspec
 from hypothesis.stateful import RuleBasedStateMachine
 
-from remediator.controller.policy_on_lease import PolicyOnLease
+from remediator.controller.policy_on_lease import Policies, PolicyOnLease
 from remediator.diagnose.fault import Unknown
 from remediator.model.node import PROBLEM
 from remediator.model.taint_rule import EVICTING
@@ -26,7 +26,7 @@ from remediator.plan.steps import (
     OpenIncident,
     Step,
 )
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import AT_ONCE, SHIPPED, Policy
 from remediator.policy.windows import Window
 from tests.remediator.builders import Stored, policy, with_fields
@@ -55,6 +55,8 @@ class Played(RuleBasedStateMachine):
         self.calm, self.dying = Stored(), Stored()
         self.plan = AT_ONCE
         self.policy = policy(LIMITS)
+        self.changed: tuple[datetime, Policies] | None = None
+        """When the policy permitted more last, and the policies before that."""
         self.lease = self.leads()
         """Which policy the leader obeys, and whether the leader before obeyed another one."""
         self.enforced_before = True
@@ -95,24 +97,32 @@ class Played(RuleBasedStateMachine):
         """Check what is stored once nothing is left to do."""
         raise NotImplementedError
 
+    def judge_end(self, decision: NodeDecision) -> None:
+        """Check the last decision about a world that has stood still for long."""
+
     def both(self) -> tuple[Stored, Stored]:
         return self.calm, self.dying
 
     def leads(self) -> PolicyOnLease:
         """Return what a replica that begins to lead knows of policies."""
         steady = self.machine
-        return PolicyOnLease(lambda _, __: None, lambda: steady.time, lambda: steady.now)
+        return PolicyOnLease(self._changes, lambda: steady.time, lambda: steady.now)
+
+    def _changes(self, at: datetime, before: Policies) -> None:
+        self.changed = at, before
 
     @property
     def disagrees(self) -> str:
         """Why the policy in force takes nothing down now."""
-        self.lease.on_policy_loaded(self.policy)
-        return self.lease.why_disagrees(self.policy)
+        now = self.policy.at(self.clock)
+        self.lease.on_policy_loaded(now)
+        return self.lease.why_disagrees(now)
 
     @property
     def enforced(self) -> bool:
         """Whether no policy takes anything down."""
-        return enforces(self.policy) or (bool(self.disagrees) and self.enforced_before)
+        now = self.policy.at(self.clock)
+        return enforces(now) or (bool(self.disagrees) and self.enforced_before)
 
     def then(self, seconds: float, dies: int) -> None:
         """Let time pass, and both controllers look."""
@@ -164,7 +174,7 @@ class Played(RuleBasedStateMachine):
         assert wake_at is None or wake_at > self.clock, "looked at again for nothing"
         if self.enforced:
             self.taints.stand(self.calm, seen, decision)
-        if enforces(self.policy):
+        if enforces(self.policy.at(self.clock)):
             self.taints.miss_nothing(self.calm, seen, decision)
         self.judge_rest()
 
@@ -187,14 +197,16 @@ class Played(RuleBasedStateMachine):
         for look in range(LOOKS + MORE_LOOKS):
             self._nothing_is_missed(seen, decision)
             if decision.wake_at is None:
-                return
+                break
             ahead = (decision.wake_at - self.machine.time).total_seconds()
             self.machine.passes(max(ahead, 3.0**look if look < LOOKS else 60.0))
             self.machine.looks()
             taken = len(self.calm.taken)
             decision = self._live(seen)
             wrote = [step for step in lasting(self.calm.taken[taken:]) if not _prunes(step)]
-        assert not wrote, f"writes for ever: {wrote}"
+        else:
+            assert not wrote, f"writes for ever: {wrote}"
+        self.judge_end(decision)
 
     def _nothing_is_missed(self, seen: NodeView, decision: NodeDecision) -> None:
         """Check that time alone changes no rule before the moment that a decision asks for.
@@ -217,17 +229,25 @@ class Played(RuleBasedStateMachine):
 
     def decide(self, stored: Stored, seen: NodeView, now: datetime | None = None) -> NodeDecision:
         view, now = self.over(stored, seen), now or self.clock
-        return decide_node(view, stored.fleet(), self.in_use(), now, self.options)
+        return decide_node(view, self.fleet(stored), self.in_use(), now, self.options)
+
+    def fleet(self, stored: Stored) -> Fleet:
+        """Return the cluster as a leader sees it."""
+        self.lease.on_policy_loaded(self.policy.at(self.clock))
+        at, before = self.changed or (None, None)
+        return with_fields(stored.fleet(), policy_changed_at=at, policies_before=before)
 
     def in_use(self) -> Policy:
         now = {"stopped": self.stopped, "maintenance": self.window, "disagrees": self.disagrees}
-        return with_fields(self.policy, **now)
+        return with_fields(self.policy.at(self.clock), **now)
 
 
 def enforces(one: Policy) -> bool:
-    """Whether each class is enforced, up to where it is shipped."""
+    """Whether each class is enforced everywhere, up to where it is shipped."""
     shipped = {row.fault_class: row.ceiling for row in SHIPPED}
-    return all((row.mode, row.ceiling) == ("enforce", shipped[row.fault_class]) for row in one.rows)
+    return not one.exempt and all(
+        (row.mode, row.ceiling) == ("enforce", shipped[row.fault_class]) for row in one.rows
+    )
 
 
 def lasting(steps: Iterable[Step]) -> list[Step]:

@@ -91,7 +91,7 @@ class FrozenHistory(EvictHistory):
     def decide(self, stored: Stored, seen: NodeView, now: datetime | None = None) -> NodeDecision:
         """Decide as a replica does that lost its memory of looks that saw something else."""
         truth = self.truth(tuple(stored.incidents.values()))
-        cluster = LaggingCluster(stored, stored.fleet(), self.over(stored, seen), truth)
+        cluster = LaggingCluster(stored, self.fleet(stored), self.over(stored, seen), truth)
         reconciler = Reconciler(cluster, self.in_use, self.options)
         return reconciler.reconcile(NODE, now or self.clock)
 
@@ -119,7 +119,7 @@ class FrozenHistory(EvictHistory):
     def _nothing_begins_on_what_was(self, seen: NodeView, decision: NodeDecision) -> None:
         """A disruption begins where the hardware is, and of who is there."""
         truth, tenants = self.truth(), self.machine.tenants
-        hardware = {it.device: it.parent_uuid or it.uuid for it in truth.devices}
+        hardware = {it.device: self.machine.board_of(it) for it in truth.devices}
         for step in decision.steps:
             if isinstance(step, ChangeRule) and raises(step):
                 device, gpu = step.rule.device, step.rule.gpu

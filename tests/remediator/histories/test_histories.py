@@ -112,6 +112,17 @@ class History(Leaders):
         self.machine.reboots()
         self.then(then, dies)
 
+    @rule(index=INDEX, late=THEN, then=THEN, dies=DIES)
+    def a_reboot_in_vain(self, index: int, late: float, then: float, dies: int) -> None:
+        """A GPU stays lost, and new work starts on the other one."""
+        self.machine.goes(index, "Lost")
+        for seconds in (1.0, late):
+            self.then(seconds, dies)
+        self.machine.reboots(in_vain=True)
+        self.machine.is_claimed(1 - index, 0, "pod-9")
+        for seconds in (1.0, 61.0, then):
+            self.then(seconds, dies)
+
     @rule(index=INDEX, then=THEN, dies=DIES)
     def another_board(self, index: int, then: float, dies: int) -> None:
         self.machine.board_is_swapped(index)

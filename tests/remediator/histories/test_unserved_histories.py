@@ -1,12 +1,9 @@
 """The same histories in a cluster that serves no DeviceTaintRules: only nodes are repaired."""
 
-from datetime import datetime
-
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import invariant
 
-from remediator.plan.node_decision import NodeDecision, decide_node
-from remediator.plan.view import NodeView
+from remediator.plan.view import Fleet, NodeView
 from tests.remediator.builders import Stored, with_fields
 from tests.remediator.histories.test_histories import HISTORYS, History
 
@@ -17,10 +14,8 @@ class UnservedHistory(History):
     def view(self) -> NodeView:
         return with_fields(super().view(), rules_served=False)
 
-    def decide(self, stored: Stored, seen: NodeView, now: datetime | None = None) -> NodeDecision:
-        fleet = with_fields(stored.fleet(), rules_served=False)
-        view, now = self.over(stored, seen), now or self.clock
-        return decide_node(view, fleet, self.in_use(), now, self.options)
+    def fleet(self, stored: Stored) -> Fleet:
+        return with_fields(super().fleet(stored), rules_served=False)
 
     @invariant()
     def no_rule_is_written_and_no_pod_is_evicted(self) -> None:
