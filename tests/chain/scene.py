@@ -204,14 +204,14 @@ class Scene:
         client, lease = self.cluster.client, f"draguard-agent-{name}"
         renew(client, LEASES, lease, name, 60, now or clock.now(), stated)
 
-    def train(self, name: str, replicas: int, request: Json) -> None:
-        """Run a Deployment whose replicas hold one device each."""
+    def train(self, name: str, replicas: int, request: Json, node: str = "") -> None:
+        """Run a Deployment whose replicas hold one device each, on one node if it is named."""
         self.cluster.add(
             "resource.k8s.io/v1",
             "resourceclaimtemplates",
             workloads.claim_template(name, request),
         )
-        spec = workloads.pod_spec(template=name)
+        spec = workloads.pod_spec(template=name, node=node)
         self.cluster.add("apps/v1", "deployments", workloads.deployment(name, replicas, spec))
         await_true(
             f"{replicas} pods of {name} run",
@@ -243,6 +243,13 @@ class Scene:
 
     def incidents(self) -> list[Json]:
         return self.cluster.items(INCIDENTS)
+
+    def open_incidents(self) -> list[Json]:
+        return [
+            incident
+            for incident in self.incidents()
+            if "closedTime" not in incident.get("status", {}).get("history", {})
+        ]
 
     def incident(self) -> Json:
         """Return the only incident."""
@@ -293,16 +300,18 @@ def _explained(say: Callable[[], str]) -> Generator[None]:
         raise AssertionError(f"{error}; {say()}") from None
 
 
-def resource_slice(node: str, devices: list[SliceDevice]) -> Json:
+def resource_slice(
+    node: str, devices: list[SliceDevice], driver: str = builders.DRIVER, pool: str = ""
+) -> Json:
     """Return the ResourceSlice that publishes the devices, in NVIDIA's attribute names."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": f"00000-{builders.DRIVER}-{node}-0"},
+        "metadata": {"name": f"00000-{driver}-{node}-0"},
         "spec": {
-            "driver": builders.DRIVER,
+            "driver": driver,
             "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": 1},
             "devices": [_device(device) for device in devices],
         },
     }
