@@ -1,11 +1,13 @@
 """What an API server did, by its own audit log: a source that misses nothing between two looks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+
+from remediator.model.node import REPAIR_NEEDED
 
 UUID = "draguard.dev/uuid"
 POLICY = """
@@ -17,7 +19,7 @@ rules:
   verbs: [create, update, patch, delete]
   resources:
   - {group: resource.k8s.io, resources: [devicetaintrules, resourceclaims, resourceclaims/status]}
-  - {group: "", resources: [pods, pods/eviction]}
+  - {group: "", resources: [pods, pods/eviction, nodes/status]}
 - level: None
 """
 _OWNER = "/replicaset-controller"
@@ -48,6 +50,25 @@ class Tenancy(NamedTuple):
 
     since: datetime
     device: str
+    tolerates: bool = False
+    """Its claim tolerates taints."""
+
+
+class RepairCall(NamedTuple):
+    """A Node was written that requests its own repair."""
+
+    at: datetime
+    node: str
+    message: str
+
+
+class Done(NamedTuple):
+    """All that was done to a cluster."""
+
+    rules: Sequence[RuleWrite] = ()
+    tenancies: Mapping[str, Tenancy] = {}
+    evictions: Sequence[Eviction] = ()
+    calls: Sequence[RepairCall] = ()
 
 
 class _Ref(msgspec.Struct, frozen=True):
@@ -83,6 +104,9 @@ class AuditLog:
     def __init__(self, folder: Path) -> None:
         self._file = folder / "audit.log"
 
+    def done(self) -> Done:
+        return Done(self.rules(), self.tenancies(), self.evictions(), self.repair_calls())
+
     def rules(self) -> list[RuleWrite]:
         """Return each accepted write of a rule, in order."""
         stored: dict[str, RuleWrite] = {}
@@ -111,8 +135,18 @@ class AuditLog:
             pods: list[Json] = status.get("reservedFor", []) if results else []
             for pod in pods:
                 device = f"{results[0]['pool']}/{results[0]['device']}"
-                found.setdefault(pod["uid"], Tenancy(entry.stage_timestamp, device))
+                tolerates = bool(results[0].get("tolerations"))
+                found.setdefault(pod["uid"], Tenancy(entry.stage_timestamp, device, tolerates))
         return found
+
+    def repair_calls(self) -> list[RepairCall]:
+        """Return each write of a Node with a condition that requests a repair, in order."""
+        return [
+            RepairCall(entry.stage_timestamp, entry.object_ref.name, condition["message"])
+            for entry in self._entries("nodes")
+            for condition in entry.response_object.get("status", {}).get("conditions", [])
+            if (condition["type"], condition["status"]) == (REPAIR_NEEDED, "True")
+        ]
 
     def evictions(self) -> list[Eviction]:
         """Return each accepted deletion of a pod by anybody but its node and owner, in order."""

@@ -1,6 +1,7 @@
 """A cluster in which everything fails now and then, and what must be true of it all the same."""
 
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -9,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from simulator.cluster.controlplane import Component
-from tests.chain.audit_log import Eviction, RuleWrite, Tenancy
+from tests.chain.audit_log import Done, Eviction, RepairCall, RuleWrite, Tenancy
 from tests.chain.breaking import Episode, History
 from tests.chain.proxy import Proxy
 from tests.chain.scene import Remediator, Scene
@@ -30,6 +31,11 @@ MOVING = timedelta(seconds=1)
 """While two GPUs exchange names, one rule after the other is rewritten."""
 LEASE_LOST = 11.0
 """Seconds after which another replica has taken the Lease."""
+DEADLINE = 10
+"""Seconds that a request to repair a node waits for its pods."""
+OVERRIDES = "waited until the deadline"
+"""What such a request says when it waits no longer."""
+GPU = re.compile(r"GPU-[0-9a-f-]{36}")
 
 
 class Trouble:
@@ -179,14 +185,17 @@ class Trouble:
         self._plane.wait_ready()
 
 
-def wrongs(
-    fleet: History,
-    rules: Sequence[RuleWrite],
-    tenancies: Mapping[str, Tenancy],
-    evictions: Sequence[Eviction],
-    lag: timedelta = LAG,
-) -> list[str]:
+def wrongs(fleet: History, done: Done, lag: timedelta = LAG) -> list[str]:
     """Return what should never have been done, as sentences. Pure."""
+    return [
+        *_wrong_rules(fleet, done.rules, lag),
+        *_missing_rules(fleet, done.rules, lag),
+        *_wrong_evictions(fleet, done, lag),
+        *_wrong_calls(fleet, done.calls, lag),
+    ]
+
+
+def _wrong_rules(fleet: History, rules: Sequence[RuleWrite], lag: timedelta) -> list[str]:
     episodes = fleet.episodes
     found: list[str] = []
     begun: Counter[str] = Counter()
@@ -215,16 +224,34 @@ def wrongs(
         standing[rule.device] = rule
     faults = Counter(episode.uuid for episode in episodes)
     again = {uuid: count for uuid, count in begun.items() if count > faults[uuid]}
-    found += [f"{uuid} was tainted {count} times" for uuid, count in again.items()]
+    return found + [f"{uuid} was tainted {count} times" for uuid, count in again.items()]
+
+
+def _missing_rules(fleet: History, rules: Sequence[RuleWrite], lag: timedelta) -> list[str]:
+    """Return what was broken for long and was never tainted for it."""
+    stood, found = _taints(rules), list[str]()
+    for episode in fleet.episodes:
+        late = episode.began + 2 * lag
+        mine = [it for it in stood.get(episode.device, ()) if it.began <= late]
+        overdue = episode.ended is not None and episode.ended > late
+        if overdue and not any(it.ended is None or it.ended > episode.began for it in mine):
+            found.append(f"{episode.device} was broken from {episode.began} on, and never tainted")
+    return found
+
+
+def _wrong_evictions(fleet: History, done: Done, lag: timedelta) -> list[str]:
+    found: list[str] = []
     moved: Counter[tuple[str, datetime]] = Counter()
-    stood = _taints(rules)
-    for eviction in evictions:
-        home = tenancies.get(eviction.pod)
+    stood = _taints(done.rules)
+    for eviction in done.evictions:
+        home = done.tenancies.get(eviction.pod)
+        if home and home.tolerates:
+            found.append(f"pod {eviction.pod} on {home.device} tolerates NoExecute and was evicted")
         if home and any(
             _placed_late(home, eviction, taint, lag) for taint in stood.get(home.device, ())
         ):
             continue
-        guilty = [its for its in episodes if home and _pays(eviction, home, its, lag)]
+        guilty = [its for its in fleet.episodes if home and _pays(eviction, home, its, lag)]
         if not guilty:
             found.append(f"pod {eviction.pod} on {home} was evicted at {eviction.at} for nothing")
         else:
@@ -232,8 +259,26 @@ def wrongs(
     found += [
         f"{count} evictions for one fault of {key}" for key, count in moved.items() if count > 1
     ]
-    twice = Counter(eviction.pod for eviction in evictions)
+    twice = Counter(eviction.pod for eviction in done.evictions)
     return found + [f"pod {uid} was evicted {n} times" for uid, n in twice.items() if n > 1]
+
+
+def _wrong_calls(fleet: History, calls: Iterable[RepairCall], lag: timedelta) -> list[str]:
+    """Return the requests for repair of a machine in which no such board is broken.
+
+    Pods that came after its boot have the whole deadline.
+    """
+    found: list[str] = []
+    for call in calls:
+        mine = [it for it in fleet.episodes if it.device.startswith(f"{call.node}/")]
+        sick = {episode.uuid for episode in mine if episode.covers(call.at, lag)}
+        if others := sorted(set(GPU.findall(call.message)) - sick):
+            found.append(f"{call.node} was to be repaired at {call.at} for {others}")
+        boots = [boot.at for boot in fleet.boots if boot.node == call.node and boot.at <= call.at]
+        overrides = OVERRIDES in call.message and bool(boots)
+        if overrides and call.at - boots[-1] < timedelta(seconds=DEADLINE):
+            found.append(f"{call.node} was to be repaired over pods at {call.at}, just booted")
+    return found
 
 
 class _Taint(NamedTuple):
