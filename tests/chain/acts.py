@@ -24,8 +24,9 @@ STAYS = "example.com/stays"
 """A finalizer: the pod that has it never ends."""
 LOOKS = 20
 """How often a user looks for an incident, a tenth of a second apart."""
-PATIENCE = 30.0
-"""Seconds until a user confirms the repair of a board that is gone: what is wrong by then shows."""
+PATIENCE = 90.0
+"""Seconds until a user confirms the repair of a board that is gone. A minute after a boot it would
+be called missing, and another machine be called for its sake."""
 Act = Callable[[str, int], None]
 
 
