@@ -131,10 +131,14 @@ class Acts:
             time.sleep(self._dice.uniform(0.0, 1.0))
             self._dice.choice((self._fleet.lose, self._fleet.want_a_reset))(node, other)
 
-    def second_driver_comes_or_goes(self, node: str, _index: int) -> None:
-        """The GPUs of a node are published in another pool besides, or not any more."""
-        self._fleet.twinned ^= {node}
-        self._fleet.publish(node)
+    def second_driver_comes_or_goes(self, node: str, index: int) -> None:
+        """The GPUs of a node, of which one is broken, are published in another pool besides."""
+        fleet = self._fleet
+        if node not in fleet.twinned and not is_sick(fleet.gpus[node][index]):
+            self._dice.choice((fleet.lose, fleet.want_a_reset))(node, index)
+            time.sleep(self._dice.uniform(0.0, 3.0))
+        fleet.twinned ^= {node}
+        fleet.publish(node)
 
     def node_registers_again(self, node: str, _index: int) -> None:
         """Its Node is deleted, and made again by the same kubelet: nothing else changes."""
