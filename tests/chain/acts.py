@@ -164,7 +164,7 @@ class Acts:
         self._start_driver(node)
 
     def board_is_replaced(self, node: str, index: int) -> None:
-        """By one in another slot of the running machine; a driver starts with none lost."""
+        """By one in another slot of the running machine."""
         self._fleet.replace_board(node, index, slot=True)
         self._start_driver(node)
 
@@ -239,6 +239,8 @@ class Acts:
         self._scene.policy(f"{self._policy}exempt:{spared}\n")
 
     def _start_driver(self, node: str) -> None:
+        if self._fleet.any_lost(node):
+            self._fleet.away.add(node)
         self._fleet.publish(node)
         self._fleet.write(node)
 
