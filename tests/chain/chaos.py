@@ -200,14 +200,14 @@ def _wrong_rules(fleet: History, rules: Sequence[RuleWrite], lag: timedelta) -> 
     found: list[str] = []
     begun: Counter[str] = Counter()
     standing: dict[str, RuleWrite] = {}
-    left: dict[str, datetime] = {}
+    left: dict[str, RuleWrite] = {}
     for rule in rules:
         mine = [episode for episode in episodes if episode.device == rule.device]
         old = standing.get(rule.device)
         if old is not None and old.effect and (old.uuid != rule.uuid or not rule.effect):
-            left[old.uuid] = rule.at
+            left[old.uuid] = old._replace(at=rule.at)
         tainted = any(write.effect and write.uuid == rule.uuid for write in standing.values())
-        tainted = tainted or (rule.uuid in left and rule.at - left[rule.uuid] < MOVING)
+        tainted = tainted or (rule.uuid in left and _follows(left[rule.uuid], rule, lag))
         sick = any(episode.covers(rule.at, lag) for episode in mine)
         # Before the move is known, work may be kept away from the old name; nobody is evicted.
         its_own = any(
@@ -225,6 +225,12 @@ def _wrong_rules(fleet: History, rules: Sequence[RuleWrite], lag: timedelta) -> 
     faults = Counter(episode.uuid for episode in episodes)
     again = {uuid: count for uuid, count in begun.items() if count > faults[uuid]}
     return found + [f"{uuid} was tainted {count} times" for uuid, count in again.items()]
+
+
+def _follows(left: RuleWrite, rule: RuleWrite, lag: timedelta) -> bool:
+    """Whether a taint goes on under another name: on another node, once that one is looked at."""
+    node, other = left.device.split("/")[0], rule.device.split("/")[0]
+    return rule.at - left.at < (MOVING if node == other else lag)
 
 
 def _missing_rules(fleet: History, rules: Sequence[RuleWrite], lag: timedelta) -> list[str]:

@@ -42,7 +42,7 @@ not that of the one before waits for five minutes."""
 REPLICAS = 7
 """Of ten GPUs, beside a pod that tolerates NoExecute: what is moved finds a place while no more
 than two are broken."""
-EVICTING = 2
+EVICTING = 3
 """GPUs that may be evicted from at once."""
 POLICY = f"""
 defaults: {{settle: 1s, soak: 3s, repeat: {{count: 1000}}}}
@@ -232,6 +232,7 @@ HISTORY = History(
         Named(at(0), "node-a/gpu-1", "a1"),
         Named(at(210), "node-a/gpu-0", "a1"),
         Named(at(210), "node-a/gpu-1", "a0"),
+        Named(at(210), "node-b/gpu-0", "a0"),
     ],
 )
 THERE = {
@@ -285,6 +286,8 @@ DELETED = {
         ),
         ([TAINTED[0], RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], ""),
         ([TAINTED[0], RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
+        ([*TAINTED, RuleWrite(at(215), "node-b/gpu-0", "NoSchedule", "a0")], [], ""),
+        ([*TAINTED, RuleWrite(at(215), "node-a/gpu-1", "NoSchedule", "a0")], [], "tainted 2 times"),
         ([RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], "never tainted"),
         ([RuleWrite(at(145), "node-a/gpu-0", "NoSchedule", "a0")], [], "never tainted"),
         ([RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
