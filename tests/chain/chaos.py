@@ -27,8 +27,6 @@ AFTERWARDS = 9.0
 """Seconds from the end of a disturbance in which every watch has delivered everything again."""
 COMPACTED_BY = 2.5
 """Seconds after which the past is gone, with an apiserver that compacts etcd each second."""
-MOVING = timedelta(seconds=1)
-"""While two GPUs exchange names, one rule after the other is rewritten."""
 LEASE_LOST = 11.0
 """Seconds after which another replica has taken the Lease."""
 DEADLINE = 10
@@ -200,14 +198,16 @@ def _wrong_rules(fleet: History, rules: Sequence[RuleWrite], lag: timedelta) -> 
     found: list[str] = []
     begun: Counter[str] = Counter()
     standing: dict[str, RuleWrite] = {}
-    left: dict[str, RuleWrite] = {}
+    # When a board's taint went because another one had its name: it follows once it may.
+    left: dict[str, datetime] = {}
     for rule in rules:
         mine = [episode for episode in episodes if episode.device == rule.device]
         old = standing.get(rule.device)
-        if old is not None and old.effect and (old.uuid != rule.uuid or not rule.effect):
-            left[old.uuid] = old._replace(at=rule.at)
+        went = old is not None and old.effect and (old.uuid != rule.uuid or not rule.effect)
+        if went and old and not fleet.was_named(old.uuid, old.device, rule.at, timedelta()):
+            left[old.uuid] = rule.at
         tainted = any(write.effect and write.uuid == rule.uuid for write in standing.values())
-        tainted = tainted or (rule.uuid in left and _follows(left[rule.uuid], rule, lag))
+        tainted = tainted or (rule.uuid in left and rule.at - left[rule.uuid] < lag)
         sick = any(episode.covers(rule.at, lag) for episode in mine)
         # Before the move is known, work may be kept away from the old name; nobody is evicted.
         its_own = any(
@@ -225,12 +225,6 @@ def _wrong_rules(fleet: History, rules: Sequence[RuleWrite], lag: timedelta) -> 
     faults = Counter(episode.uuid for episode in episodes)
     again = {uuid: count for uuid, count in begun.items() if count > faults[uuid]}
     return found + [f"{uuid} was tainted {count} times" for uuid, count in again.items()]
-
-
-def _follows(left: RuleWrite, rule: RuleWrite, lag: timedelta) -> bool:
-    """Whether a taint goes on under another name: on another node, once that one is looked at."""
-    node, other = left.device.split("/")[0], rule.device.split("/")[0]
-    return rule.at - left.at < (MOVING if node == other else lag)
 
 
 def _missing_rules(fleet: History, rules: Sequence[RuleWrite], lag: timedelta) -> list[str]:

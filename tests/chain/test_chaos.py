@@ -287,7 +287,7 @@ DELETED = {
         ([TAINTED[0], RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], ""),
         ([TAINTED[0], RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
         ([*TAINTED, RuleWrite(at(215), "node-b/gpu-0", "NoSchedule", "a0")], [], ""),
-        ([*TAINTED, RuleWrite(at(215), "node-a/gpu-1", "NoSchedule", "a0")], [], "tainted 2 times"),
+        ([*TAINTED, RuleWrite(at(235), "node-a/gpu-1", "NoSchedule", "a0")], [], "tainted 2 times"),
         ([RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], "never tainted"),
         ([RuleWrite(at(145), "node-a/gpu-0", "NoSchedule", "a0")], [], "never tainted"),
         ([RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
