@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
-from remediator.diagnose.fault import Healthy
+from remediator.diagnose.fault import NEEDS, Healthy
 from remediator.model.incident import Incident
 from remediator.model.incident_status import RepairRequest
 from remediator.model.node import PROBLEM
@@ -12,6 +12,7 @@ from remediator.plan.node_decision import NodeDecision
 from remediator.plan.stages import Planned
 from remediator.plan.steps import WriteNodeConditions, WriteStatus
 from remediator.plan.view import NEEDED
+from remediator.plan.words import need_of
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored, at
 from tests.remediator.histories.machines import Machine
@@ -46,7 +47,7 @@ class Calls:
         free = {
             planned.uuid
             for _, planned in decision.pairs
-            if not (_waits(planned) or planned.granted.call)
+            if not (_waits(planned) or planned.granted.call) or _needs_more(planned)
         }
         for step in decision.steps:
             match step:
@@ -136,6 +137,14 @@ def _is_another(old: RepairRequest, new: RepairRequest) -> bool:
     parts = "node", "node_uid", "boot_id", "need"
     pairs = ((getattr(old, part), getattr(new, part)) for part in parts)
     return any(before and after and before != after for before, after in pairs)
+
+
+def _needs_more(planned: Planned) -> bool:
+    """Whether a budget defers a greater need alone: what was granted for the lesser one goes on."""
+    request = planned.incident and planned.incident.status.repair.request
+    if not (request and planned.granted.may_join):
+        return False
+    return NEEDS.index(need_of(request.need)) < NEEDS.index(planned.demanded.repair.calls)
 
 
 def _waits(planned: Planned) -> bool:

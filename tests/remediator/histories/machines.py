@@ -68,7 +68,7 @@ def _twin_of(health: GpuHealth) -> SliceDevice:
 class Machine:
     """One node with one whole GPU and one GPU with seven slices."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - a list of what can be so
         self.now = 0.0
         self.gpus: list[GpuHealth] = [gpu(0), mig_gpu(1)]
         self.silent = False
@@ -119,6 +119,8 @@ class Machine:
         self._lives = 1
         """Of the Node: each has a UID of its own."""
         self.booted_at = -1e9
+        self.boards_of_boot = set(self.boards())
+        """Those that were plugged in at any time since then."""
 
     @property
     def time(self) -> datetime:
@@ -361,7 +363,7 @@ class Machine:
     def reboots(self, *, in_vain: bool = False) -> None:
         """`in_vain`: what was lost stays lost."""
         self.boot += 1
-        self.booted_at = self.now
+        self.booted_at, self.boards_of_boot = self.now, set(self.boards())
         for index, health in enumerate(self.gpus):
             if health.presence == "Present" or not in_vain:
                 self.is_reset(index)
@@ -402,6 +404,7 @@ class Machine:
         self.gpus[index] = msgspec.structs.replace(
             other, minor=self.gpus[index].minor, pci_bus_id=self.gpus[index].pci_bus_id
         )
+        self.boards_of_boot.add(other.uuid)
         self.wants(index, 0)
 
     def is_claimed(self, index: int, part: int, name: str) -> None:

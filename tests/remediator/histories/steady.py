@@ -4,6 +4,7 @@ from exporter.model.device import Device
 from remediator.model.node import PROBLEM
 from remediator.model.taint_rule import EFFECTS, Rule
 from remediator.plan.node_decision import NodeDecision
+from remediator.plan.stages import Planned
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
@@ -36,6 +37,7 @@ class Steady:
     def take(self, decision: NodeDecision) -> None:
         """Note what a decision does, and check it against those before it."""
         stated = in_force(decision)
+        exempt = {planned.uuid for _, planned in decision.pairs if _is_exempt(planned)}
         for step in decision.steps:
             match step:
                 case CreateRule(rule):
@@ -45,7 +47,8 @@ class Steady:
                 case DeleteRule(stored):
                     here = stored.device, stored.uuid
                     assert here not in self._made or self._moving, f"made for nothing: {step}"
-                    if "Ignore" not in stated.get(stored.gpu, ()):  # which ends by itself
+                    # Both end by themselves.
+                    if "Ignore" not in stated.get(stored.gpu, ()) and stored.gpu not in exempt:
                         self._gone.add(here)
                 case OpenIncident(incident):
                     self._opened.add(incident.name)
@@ -78,3 +81,7 @@ class Steady:
         elif kind in self._called:
             assert self._moving, f"{kind} was said for nothing"
             self._called_off.add(kind)
+
+
+def _is_exempt(planned: Planned) -> bool:
+    return planned.record.row.startswith("exempt")
