@@ -29,6 +29,7 @@ MODES = f"{DOMAIN}/policy-modes"
 CHANGED = f"{DOMAIN}/policy-changed-time"
 BRAKES = f"{DOMAIN}/policy-brakes-hash"
 STOPPED = f"{DOMAIN}/policy-stop"
+DIFFERS = f"{DOMAIN}/policy-differs-since-time"
 
 
 Policies = tuple[Policy, ...] | None
@@ -45,6 +46,8 @@ class PolicyRecord(msgspec.Struct, frozen=True):
     brakes: str = ""
     """Of stop, windows and budgets (`fingerprint.of_brakes`); "" where none is recorded."""
     stopped: str = ""
+    differs_since: datetime | None = None
+    """Since when leaders have had another policy than this one; None: its own leader wrote it."""
 
 
 def read_record(annotations: Mapping[str, str]) -> PolicyRecord:
@@ -59,21 +62,34 @@ def read_record(annotations: Mapping[str, str]) -> PolicyRecord:
     return PolicyRecord(
         hash=annotations.get(HASH, ""),
         modes=annotations.get(MODES, ""),
-        changed_at=changed_at,
+        changed_at=_date(annotations.get(CHANGED)),
         brakes=annotations.get(BRAKES, ""),
         stopped=annotations.get(STOPPED, ""),
+        differs_since=_date(annotations.get(DIFFERS)),
     )
+
+
+def _date(text: str | None) -> datetime | None:
+    try:
+        read = msgspec.convert(text, datetime, strict=False)
+    # Of a number of seconds beyond all dates, msgspec lets the plain errors out.
+    except (msgspec.ValidationError, ValueError, OverflowError):
+        return None
+    return read if read.tzinfo is not None else None
 
 
 def annotations(record: PolicyRecord) -> dict[str, str]:
     """Return the annotations that record it."""
-    changed = f"{record.changed_at:%Y-%m-%dT%H:%M:%SZ}" if record.changed_at else ""
+    changed, differs = (
+        f"{at:%Y-%m-%dT%H:%M:%SZ}" if at else "" for at in (record.changed_at, record.differs_since)
+    )
     return {
         HASH: record.hash,
         MODES: record.modes,
         CHANGED: changed,
         BRAKES: record.brakes,
         STOPPED: record.stopped,
+        DIFFERS: differs,
     }
 
 
@@ -103,7 +119,8 @@ class PolicyOnLease:
         """As `on_change` gets it."""
         self._other: PolicyRecord | None = None
         """What the Lease recorded when this replica gained the lead, while it differs from ours."""
-        self._gained_at = 0.0
+        self._ends_at = 0.0
+        """Until when, by the steady clock."""
         self._written = PolicyRecord()
         """What the Lease last recorded of our policy."""
 
@@ -145,8 +162,11 @@ class PolicyOnLease:
             # If this replica wrote the record, any difference is its own later change.
             same = record.hash in {"", self._own.hash, self._written.hash}
             braked = record.brakes in {"", self._own.brakes, self._written.brakes}
-            self._other = None if same and braked else record
-            self._gained_at = self._steady()
+            # A date after now is of a leader whose clock was ahead.
+            since = min(record.differs_since or now, now)
+            other = msgspec.structs.replace(record, differs_since=since)
+            self._other = None if same and braked else other
+            self._ends_at = self._steady() + DISAGREEING - (now - since).total_seconds()
             if self._other is not None:
                 _log.warning(
                     "policy differs from the previous leader's, no rule is removed because of it "
@@ -156,7 +176,7 @@ class PolicyOnLease:
                     self._own.brakes,
                     record.hash,
                     record.brakes,
-                    DISAGREEING,
+                    self._ends_at - self._steady(),
                 )
             # Where the date of the change is unknown, it may be as late as now.
             changed_at = min(record.changed_at or now, now) if same else now
@@ -212,6 +232,6 @@ class PolicyOnLease:
 
     def _awaited_record(self) -> PolicyRecord | None:
         """Return the previous leader's policy, None once both agree or the time is over."""
-        if self._other is not None and self._steady() - self._gained_at >= DISAGREEING:
+        if self._other is not None and self._steady() >= self._ends_at:
             self._other = None
         return self._other

@@ -258,13 +258,16 @@ def _rules_under_new_names(
 
     Only on the incident's own node: on another one a board is what that node's report lists.
     What the policy lets no class taint any more stays without a rule, and so does all while none
-    are served.
+    are served. While two policies disagree only a pool counts in which the incident has had a rule:
+    in another one both may only observe.
     """
     away = incident.node != board.node or not board.rules.served
     if away or board.trust.refusal("rebind"):
         return ()
     has = {rule.device for rule in standing if _restricts(rule.effect)}
     found: dict[str, Rule] = {}
+    names = (*(record.device for record in incident.status.scope.rules), *map(str, has))
+    pools = {name.rpartition("/")[0] for name in names} if policy.disagrees else set[str]()
     ordered = sorted(parts, key=lambda part: severity(part.fault))
     named = {part.uuid for part in ordered if part.placement is None} - {""}
     for part in ordered:
@@ -272,8 +275,9 @@ def _rules_under_new_names(
             if device.device in has or not _is_of(device, part, named, board):
                 continue
             rule = _rule(board, incident, part, device)
-            if policy.disagrees or _restricts(_ceiling(_row_of(rule, board, policy)) or "None"):
-                found[str(device.device)] = rule
+            name, ceiling = str(device.device), _ceiling(_row_of(rule, board, policy))
+            if _restricts(ceiling or "None") or name.rpartition("/")[0] in pools:
+                found[name] = rule
     return tuple(found[name] for name in sorted(found))
 
 

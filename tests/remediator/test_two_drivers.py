@@ -188,3 +188,26 @@ class TestAPoolIntoWhichOtherNodesPublish:
         assert stored.incident.status.phase == "Evicting"
         assert [held.pod for held in stored.incident.status.scope.affected] == ["train-0"]
         assert self.played().incident.status.phase == "Drained"
+
+
+def test_a_pool_that_both_policies_only_observe_stays_free_while_they_disagree() -> None:
+    """They differ in something else, such as an exemption that has just ended."""
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, seen(*BOTH), second, ONE_ENFORCES)
+    assert effects(stored) == {"node-a": "NoExecute"}
+
+    differs = msgspec.structs.replace(ONE_ENFORCES, disagrees="another leader's")
+    settle(stored, seen(*BOTH), 10, differs)
+    assert effects(stored) == {"node-a": "NoExecute"}
+
+
+def test_a_taint_follows_another_name_in_its_pool_while_two_policies_disagree() -> None:
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, seen(NVIDIAS), second, ONE_ENFORCES)
+    renamed = msgspec.structs.replace(NVIDIAS, device=Device("gpu.nvidia.com", "node-a", "gpu-7"))
+
+    off = msgspec.structs.replace(by_pool(node="off"), disagrees="another leader's")
+    settle(stored, seen(renamed), 10, off)
+    assert stored.effects()["gpu-7"] == "NoSchedule"

@@ -7,6 +7,7 @@ import pytest
 
 from remediator.controller.policy_on_lease import (
     CHANGED,
+    DIFFERS,
     DISAGREEING,
     HASH,
     MODES,
@@ -327,3 +328,25 @@ class TestAnotherPolicy:
         one.clock.seconds += timedelta(minutes=4).total_seconds()
 
         assert one.lease.why_disagrees(MILD)
+
+    def test_lasts_no_longer_when_remediators_restart_again_and_again(self) -> None:
+        one, seconds = self.gained(), 0.0
+        while one.lease.why_disagrees(MILD) and seconds < 2 * DISAGREEING:
+            found, seconds = one.lease.annotations(), seconds + 60
+            one = Replica(MILD)
+            one.clock.seconds += seconds
+            one.lease.on_lease_found(found)
+
+        assert seconds == DISAGREEING
+        assert one.lease.annotations()[HASH] == of_permissions(MILD)
+        assert one.lease.annotations()[DIFFERS] == ""
+
+    @pytest.mark.parametrize("date", ["2099-01-01T00:00:00Z", "2026-01-01T00:00:00", "yesterday"])
+    def test_lasts_five_minutes_by_a_date_that_proves_nothing(self, date: str) -> None:
+        one = Replica(MILD)
+        one.lease.on_lease_found(Replica(STRONG).lease.annotations() | {DIFFERS: date})
+        one.clock.seconds += DISAGREEING - 1
+        assert one.lease.why_disagrees(MILD)
+
+        one.clock.seconds += 1
+        assert one.lease.why_disagrees(MILD) == ""
