@@ -24,7 +24,12 @@ from remediator.diagnose.fault import (
 )
 from remediator.diagnose.links import remarks
 from remediator.diagnose.readings import NOT_REPORTED, unlisted_gpus
-from remediator.diagnose.scope import is_displaced, published_parts, with_board_in_slot
+from remediator.diagnose.scope import (
+    gpus_behind,
+    is_displaced,
+    published_parts,
+    with_board_in_slot,
+)
 from remediator.diagnose.suspicion import with_suspicion
 from remediator.diagnose.verdict import verdict
 from remediator.model.claim import absent_consumers, affected_pods
@@ -236,7 +241,10 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     devices = {device.device for device in parts} | ruled
     # A kubelet that starts deletes all ResourceSlices of its node, and the pods run on. So the
     # devices of claims are also looked up by what rules and open incidents remember.
-    devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
+    remembered = {
+        target.name for inc in incidents if inc.open for target in inc.status.scope.devices
+    }
+    devices |= {name for name in remembered if not _is_of_another(name, uuid, view)}
     # Where the node's clock was set back, the agent has moved the dates of its report, and what an
     # incident copied from it has not moved yet.
     if view.agent.report and not why:
@@ -301,6 +309,13 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         peers=view.domains.get(uuid, ()),
         remarks=() if gpu is None or why else remarks(gpu, around),
     )
+
+
+def _is_of_another(name: Device, uuid: str, view: NodeView) -> bool:
+    """Whether a name stands for another board now: the pods that hold it are none of this one's."""
+    parts = (part for part in view.slices.inventory if part.device == name)
+    boards = {gpu for part in parts for gpu in gpus_behind(part, view.slices.inventory)}
+    return bool(boards) and uuid not in boards
 
 
 def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
