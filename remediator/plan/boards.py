@@ -257,9 +257,11 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
     judged = with_suspicion(judged, view.suspects.get(uuid))
     also_at = view.slices.also_at.get(uuid, ())
-    if also_at and isinstance(judged, Healthy):
+    # A user who confirms the repair has looked where the board is.
+    if also_at and isinstance(judged, Healthy) and not around.repaired:
         others = ", ".join(also_at)
-        judged = Unknown(f"{others} publishes it as well and is silent: its health proves nothing")
+        why = f"{others} publishes it as well and is silent, so its health here proves nothing"
+        judged = Unknown(f"{why}: delete the Node {others}, or confirm the repair")
     named = [
         device for device in view.slices.inventory if uuid in (device.uuid, device.parent_uuid)
     ]

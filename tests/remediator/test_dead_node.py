@@ -96,3 +96,28 @@ def test_where_no_report_of_the_dead_node_is_left_the_other_one_reads_what_a_use
     settle(stored, seen, 2010)
 
     assert effects(stored) == {}
+
+
+@pytest.mark.parametrize("before_that", [lost, moved], ids=["at once", "after its fault"])
+def test_a_user_who_confirms_the_repair_ends_the_doubt_about_its_health(
+    before_that: Callable[[], Stored],
+) -> None:
+    stored = before_that()
+    settle(stored, there(gpu(0)), 2000)
+    stored.intend("RepairConfirmed", LASTS)
+
+    for second in (2010, 2010 + DAY):
+        settle(stored, there(gpu(0)), second)
+        assert tick(stored, SILENT, second).steps == [], "they do not write over each other"
+
+    assert effects(stored) == {}
+    assert stored.incident.status.phase == "Recovered"
+
+
+def test_the_incident_says_what_ends_the_doubt() -> None:
+    stored = moved()
+
+    settle(stored, there(gpu(0)), 2000)
+
+    said = stored.incident.status.message
+    assert "delete the Node node-a, or confirm the repair" in said
