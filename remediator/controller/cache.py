@@ -245,28 +245,53 @@ class Cache:
 
         A stale report does not count. Nor does a mere report against a node that both reports and
         publishes the GPU: otherwise a lying agent could keep any GPU from being tainted. Nor do
-        slices of a stale node, against one that publishes the GPU and freshly reports it. These
-        slices do count for a GPU in `handled`: another node has rules or an incident of it, and a
-        lie must not end those.
+        slices of a stale node, against one that publishes the GPU and freshly reports it, or has
+        it after them (`_find_heirs`). These slices do count for a GPU in `handled`: another node
+        has rules or an incident of it, and a lie must not end those.
         """
         found: dict[str, tuple[str, ...]] = {}
         also_at: dict[str, tuple[str, ...]] = {}
         for uuid in uuids:
-            publishers = self._publishers.get(uuid, set())
+            heirs = self._find_heirs(uuid, why_stale)
+            publishers = self._publishers.get(uuid, set()) | heirs
             reporters = self._reporters.get(uuid, set())
             # While no node publishes it, it is that of the node that did so last.
             owners = publishers or self.gpu_index.last_publishers(uuid)
-            owned = node in owners and node in reporters
+            owned = node in owners and (node in reporters or node in heirs)
             rivals = set[str]() if owned else {rival for rival in reporters if not why_stale(rival)}
             silent = set[str]()
-            if owned and not why_stale(node):
-                silent = {rival for rival in publishers if why_stale(rival)}
+            if node in heirs or (owned and not why_stale(node)):
+                silent = {rival for rival in publishers - {node} if why_stale(rival)}
             others = (rivals | publishers) - silent - {node}
             if others:
                 found[uuid] = tuple(sorted(others | silent))
             elif silent and uuid in handled:
                 also_at[uuid] = tuple(sorted(silent))
         return found, also_at
+
+    def _find_heirs(self, uuid: str, why_stale: Callable[[str], str]) -> set[str]:
+        """Return the nodes that have a GPU now of which only silent nodes are left to publish it.
+
+        A board that is lost may keep its node's driver from starting, while the slices of the dead
+        node that it came from stay. So it is of those that freshly report it and were seen to
+        publish it last; else of the node that has its open incident, or its rules, unless another
+        one freshly reports it. What a report says of slices is not enough here: its incident would
+        taint the GPU of an agent that was silent for a minute.
+        """
+        publishers = self._publishers.get(uuid, set())
+        if not publishers or not all(why_stale(name) for name in publishers):
+            return set()
+        heard = {name for name in self._reporters.get(uuid, set()) if not why_stale(name)}
+        if seen := heard & self.gpu_index.last_publishers(uuid):
+            return seen
+        handlers = self._handlers(uuid) & self._reports.keys()
+        return handlers if heard <= handlers else set()
+
+    def _handlers(self, uuid: str) -> set[str]:
+        """Return the nodes that the open incidents of a GPU are on; without any, its rules."""
+        known = self._incidents.under([("gpu", uuid)]).values()
+        places = {incident.node for incident in known if incident.open}
+        return places or {rule.node for rule in self._rule_index.rules_of_gpu(uuid)}
 
     def put_report(self, name: str, new: NodeDeviceHealth | None, *, listed: bool = False) -> None:
         """Take in a report, None when it is gone; one that is `listed` may be an old one."""

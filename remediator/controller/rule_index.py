@@ -86,6 +86,9 @@ class RuleIndex:
         keys = [("node", node), *(("gpu", gpu) for gpu in gpus)]
         return split_duplicates(self._ours.under(keys).values())
 
+    def rules_of_gpu(self, gpu: str) -> Iterable[Rule]:
+        return self._ours.under([("gpu", gpu)]).values()
+
     def rules_on_pools(self, pools: Iterable[Key]) -> Iterable[Rule]:
         return self._ours.under(pools).values()
 

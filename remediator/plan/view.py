@@ -203,7 +203,8 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
     """GPU UUID to the other nodes that publish it, or report it with a fresh report."""
     also_at: Mapping[str, tuple[str, ...]] = {}
     """GPU UUID to silent nodes that publish it as well, where this node publishes and freshly
-    reports it and another one has its incident or rules: it was moved, or this node lies."""
+    reports it, or was the last to, and another one has its incident or rules: it was moved, or this
+    node lies."""
     also_reported: frozenset[str] = frozenset()
     """Those of them that the last report of such a node lists as well."""
 
