@@ -294,3 +294,29 @@ class TestItsReportLacksIt:
         self.rebooted(cluster, 3000)
         assert cluster.effects == {}
         assert cluster.calls == []
+
+    def test_it_has_left_once_a_third_node_reports_it(self, cluster: Cluster) -> None:
+        self.lost_and_rebooted(cluster)
+        cluster.report(OTHER, 3000, gpu(0))
+        self.rebooted(cluster, 3000)
+        assert cluster.effects == {}
+
+
+def test_what_was_tainted_in_the_dead_node_is_tainted_here_and_evicts_no_pod() -> None:
+    """As where it is published here, and one of the two nodes tells its incident."""
+    begun = Cluster()
+    begun.silent.clear()
+    begun.report(OLD, 0, dead())
+    for second in (0, 2, 5):
+        begun.settle(OLD, second)
+    begun.silent.add(OLD)
+    begun.publish(NODE, 0, 1)
+    begun.report(NODE, DAY, gpu(0), gpu(1))
+    begun.settle(NODE, DAY)
+    lost_without_driver(begun, DAY + 10)
+    for second in (11, 13, 20):
+        begun.settle(NODE, DAY + second)
+
+    assert begun.effects == {"node-b/gpu-0": "NoExecute", "node-a/gpu-0": "NoSchedule"}
+    assert begun.settle(OLD, DAY + 20).steps == []
+    assert begun.settle(NODE, DAY + 20).steps == []
