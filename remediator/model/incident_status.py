@@ -56,6 +56,7 @@ Untaint = Literal["Automatic", "OnConfirmation"]
 _API_NAMES = {
     "fault_class": "class",
     "phase_since": "phaseSinceTime",
+    "cause_since": "causeSinceTime",
     "seen_through": "seenThroughTime",
     "affected": "affectedPods",
     "affected_left_out": "affectedPodsOmitted",
@@ -222,6 +223,9 @@ class FaultStatus(Group, frozen=True):
     fault_class: str = ""
     """A `FaultClass`, spelled as in the policy and in the taint's key."""
     cause: str = ""
+    cause_since: datetime | None = None
+    """Since when it leads, or another cause that is not new to the incident. None: an older version
+    or CRD does not store it, and the opening of the incident stands for it."""
     evidence: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     """All sources that have reported the fault: see `diagnose.fault.Source`."""

@@ -25,6 +25,7 @@ from remediator.plan.words import need_of
 from remediator.policy.table import Evict
 
 ClockName = Literal[
+    "cause",
     "tainted",
     "evicting",
     "drained",
@@ -36,9 +37,10 @@ ClockName = Literal[
     "call",
     "deadline",
 ]
-Change = Literal["rules", "health", "machine", "boot", "need"]
-"""`rules`: one stands that the incident has not recorded. `health`: it has a gap (`health_gap`).
-`machine`: another Node, or one that was made anew. `boot`: of the node. `need`: a greater one."""
+Change = Literal["cause", "rules", "health", "machine", "boot", "need"]
+"""`cause`: one is new to the incident (`correlation`). `rules`: one stands that it has not
+recorded. `health`: it has a gap (`health_gap`). `machine`: another Node, or one that was made
+anew. `boot`: of the node. `need`: a greater one."""
 Then = Literal["ends", "stays"]
 
 
@@ -56,6 +58,8 @@ class Row(msgspec.Struct, frozen=True):
 
 _REPAIR = frozenset[Change]({"machine", "boot", "need"})
 CLOCKS: Mapping[ClockName, Row] = {
+    # A wave is dated by it. A GPU that is healthy for a while keeps it, and so does one that flaps.
+    "cause": Row("what leads the incident does", "stays", "stays", frozenset({"cause"})),
     # What pods have to settle from; rates count it once all rules are gone.
     "tainted": Row("every desired taint is stored", "ends", "stays", frozenset({"rules"})),
     # One that begins again does not move it: budgets see that by the dates of its rules.

@@ -13,6 +13,10 @@ work is kept away all the same. Decided on purpose:
   done in it.
 - A GPU that is lost, or that only a recovery action reports, has no cause beyond its class: the
   class stands for it.
+- An incident is dated by its cause, not by its opening: a GPU that has waited for weeks for a user
+  is as new as any other when it gets a worse fault together with them. Its class only rises, and
+  another cause of that class is new once: with the first XID or source that the incident has no
+  record of. Causes that alternate would hold its evictions for ever otherwise.
 - Open incidents count, in every mode. When they are closed, or the window has passed since the last
   further node joined, evictions go on by themselves.
 - After a change of the policy everything waits that does not evict yet where more is permitted than
@@ -35,8 +39,12 @@ from typing import Literal
 import msgspec
 
 from remediator.model.incident import Incident
-from remediator.plan.history import is_syslog_only
+from remediator.model.incident_status import FaultStatus
+from remediator.plan import clocks
+from remediator.plan.clocks import Change
+from remediator.plan.history import SYSLOG_ONLY, is_syslog_only
 from remediator.plan.view import Fleet
+from remediator.plan.words import severity, xid_in
 from remediator.policy.duration import spell
 from remediator.policy.limits import Correlation
 from remediator.policy.place import Place
@@ -76,7 +84,7 @@ class Waves:
 
     def _after_change(self, incident: Incident, place: Place) -> Wave | None:
         changed = self._fleet.changes.get(incident.node)
-        began = first_decided_at(incident) or self._now
+        began = _dated(incident) or self._now
         policy_at, before = self._fleet.policy_changed_at, self._fleet.policies_before
         if before is not None and not any(
             self._policy.permits_more(policy, place) for policy in before
@@ -104,11 +112,8 @@ class Waves:
         # This incident may be about to be opened. If it is stored, its node still counts once.
         alike = (*self._by_cause().get(cause, []), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
-        openings = [
-            (min(first_decided_at(candidate) or self._now, self._now), candidate)
-            for candidate in alike
-        ]
-        sources = _sources_by_time(openings, self._fleet)
+        dates = [(min(_dated(candidate) or self._now, self._now), candidate) for candidate in alike]
+        sources = _sources_by_time(dates, self._fleet)
         until = _end_of_wave(sources, limits)
         if until is None or self._now >= until:
             return None
@@ -141,9 +146,43 @@ class Waves:
 
 def cause_of(incident: Incident) -> str:
     """Return what is counted as one cause."""
-    found = incident.status
-    vague = found.fault.fault_class == "lost" or found.fault.cause.startswith("recovery-action")
-    return f"class {found.fault.fault_class}" if vague else found.fault.cause
+    return _cause_in(incident.status.fault)
+
+
+def _cause_in(fault: FaultStatus) -> str:
+    vague = fault.fault_class == "lost" or fault.cause.startswith("recovery-action")
+    return f"class {fault.fault_class}" if vague else fault.cause
+
+
+def cause_since(stored: Incident, found: FaultStatus, now: datetime) -> datetime | None:
+    """Return since when what is found now leads an incident, to be stored with it."""
+    known = stored.status.fault
+    changed = frozenset[Change](("cause",) if _is_new(found, known) else ())
+    since = known.cause_since or first_decided_at(stored)
+    return clocks.run("cause", since, now, fact=True, changed=changed)
+
+
+def _is_new(found: FaultStatus, known: FaultStatus) -> bool:
+    """Whether a cause that leads now is new to an incident, which has known `known` so far.
+
+    Class, XIDs and sources of an incident are never taken back, so it is a bounded number of times.
+    """
+    worse = severity(found.fault_class) > severity(known.fault_class)
+    # Until now any program may have made it up, and it was no source of a wave.
+    proven = known.sources == SYSLOG_ONLY != found.sources
+    if worse or proven or _cause_in(found) == _cause_in(known):
+        return worse or proven
+    return bool({*found.sources} - {*known.sources} or _xids_in(found) - _xids_in(known))
+
+
+def _xids_in(fault: FaultStatus) -> set[str]:
+    return {xid_in(line) for line in fault.evidence}
+
+
+def _dated(incident: Incident) -> datetime | None:
+    """Return from when an incident counts, None while it is about to be opened."""
+    # What is found now brings its own date (`incidents`): the first decision after a rise waits.
+    return incident.status.fault.cause_since or first_decided_at(incident)
 
 
 def first_decided_at(incident: Incident) -> datetime | None:
@@ -153,15 +192,15 @@ def first_decided_at(incident: Incident) -> datetime | None:
 
 
 def _sources_by_time(
-    openings: Iterable[tuple[datetime, Incident]], fleet: Fleet
+    dates: Iterable[tuple[datetime, Incident]], fleet: Fleet
 ) -> list[tuple[datetime, str]]:
-    """Return (time, source) of every opening, the first one first; each node is one source."""
-    pairs = tuple(openings)
+    """Return (time, source) of every incident, the first one first; each node is one source."""
+    pairs = tuple(dates)
     sources: dict[str, set[str]] = {}
     for _, incident in pairs:
         sources.setdefault(incident.node, set()).add(_source_of(incident, fleet))
     # A node that claims GPUs of many NVLink domains must not make a wave by itself.
-    return sorted((at, min(sources[opened.node])) for at, opened in pairs)
+    return sorted((at, min(sources[incident.node])) for at, incident in pairs)
 
 
 def _source_of(incident: Incident, fleet: Fleet) -> str:

@@ -19,6 +19,8 @@ KEPT_PER_NODE = 1024
 """So many of 32 GPUs: a node that reports ever new GPUs fills no more than that."""
 PRUNED_AT_ONCE = 20
 """So that an upgrade that finds thousands does not delete them in one breath."""
+SYSLOG_ONLY = ("Syslog",)
+"""Sources of an incident that any program may have made up."""
 RELAPSE = "relapse: "
 """How the evidence of one begins."""
 LOST = "status lost: "
@@ -70,7 +72,7 @@ def is_lost(blank: Incident, now: datetime) -> bool:
 
 def is_syslog_only(incident: Incident) -> bool:
     """Whether only the kernel log as syslog(2) reads it ever reported an incident."""
-    return incident.status.fault.sources == ("Syslog",)
+    return incident.status.fault.sources == SYSLOG_ONLY
 
 
 def relapse_of(

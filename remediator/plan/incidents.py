@@ -37,7 +37,7 @@ from remediator.model.incident_status import (
     with_changes,
 )
 from remediator.model.taint_rule import Rule
-from remediator.plan import history, recovery, signals
+from remediator.plan import correlation, history, recovery, signals
 from remediator.plan.board import Board
 from remediator.plan.caps import FRESH
 from remediator.plan.clocks import stay_of
@@ -401,7 +401,7 @@ def _findings(
         *earlier,
         *board.remarks,
     )
-    return with_changes(
+    status = with_changes(
         current.status,
         fault={
             "fault_class": fault_class,
@@ -411,6 +411,9 @@ def _findings(
         },
         scope={"summary": in_words(found, mine), "devices": found} if board.gpu else {},
     )
+    # Here and not with the other dates: the class that it belongs to is stored beside a new rule.
+    since = correlation.cause_since(current, status.fault, now)
+    return with_changes(status, fault={"cause_since": since})
 
 
 def _relapse(board: Board, current: Incident, now: datetime) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ HEALTHY = Healthy(at(-60), "answers")
 SICK = Sick((fault(),))
 WRONG_CLOCK = Trust({"clock": "our clock is wrong"})
 names = st.sampled_from(sorted(CLOCKS))
-STAYS_WHERE_IT_IS_NOT_SO = {"evicting", "drained", "confirmed"}
+STAYS_WHERE_IT_IS_NOT_SO = {"cause", "evicting", "drained", "confirmed"}
+OTHERS = sorted(CLOCKS.keys() - {"cause"})
 ENDS_WHERE_IT_IS_UNKNOWN = {"healthy", "confirmed"}
 
 
@@ -71,6 +72,14 @@ def test_a_new_rule_restarts_the_taint_and_a_gap_restarts_health_and_its_confirm
     assert run("confirmed", at(1), at(5), fact=True, changed=health) == at(5)
     assert run("confirmed", at(1), at(5), fact=False, changed=health) is None
     assert run("empty", at(1), at(5), fact=True, changed=rules | health) == at(1)
+
+
+def test_a_new_cause_restarts_its_clock_and_nothing_else_does() -> None:
+    cause, others = frozenset[Change]({"cause"}), frozenset[Change]({"boot", "rules", "health"})
+
+    assert run("cause", at(1), at(5), fact=True, changed=cause) == at(5)
+    assert run("cause", at(1), at(5), fact=True, changed=others) == at(1)
+    assert all(run(clock, at(1), at(5), fact=True, changed=cause) == at(1) for clock in OTHERS)
 
 
 class TestTheTaint:

@@ -1,12 +1,13 @@
 """The same new cause on several nodes, or right after a change: nobody is moved for it yet."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from remediator.model.incident import Incident
-from remediator.plan.correlation import cause_of
+from remediator.plan.correlation import cause_of, cause_since
 from remediator.plan.stages import Wake
 from remediator.plan.view import Changed, Fleet
 from remediator.policy.limits import LIFTED, Correlation, Limits
@@ -164,6 +165,96 @@ class TestSameCause:
         never = msgspec.structs.replace(HOLD, correlation=msgspec.structs.replace(RULES, nodes=0))
 
         assert not held(an_incident("a0"), an_incident("b0"), an_incident("d0"), limits=never)
+
+
+class TestIncidentsThatAreOld:
+    """Their cause is dated by itself: it may be much younger than the incident."""
+
+    WEEKS = at(-2e6)
+
+    def wave(self, **cause_since: float) -> list[Incident]:
+        return [
+            an_incident(name, opened=self.WEEKS, cause_since=at(since))
+            for name, since in cause_since.items()
+        ]
+
+    def test_a_cause_that_is_new_on_three_nodes_is_held(self) -> None:
+        *others, mine = self.wave(a0=-500, b0=-300, c0=0)
+
+        assert held(*others, incident=mine).startswith("NoExecute deferred: xid-95 is new on 3 ")
+
+    def test_a_cause_that_is_as_old_as_they_are_is_not(self) -> None:
+        *others, mine = self.wave(a0=-2e6, b0=-2e6 + 3600, c0=-2e6 + 7200)
+
+        assert not held(*others, incident=mine)
+
+    def test_without_the_date_of_the_cause_the_opening_stands_for_it(self) -> None:
+        others = (an_incident("a0", opened=self.WEEKS), an_incident("b0"))
+
+        assert not held(*others)
+
+    def test_a_cause_that_is_new_after_a_new_driver_is_held(self) -> None:
+        (mine,) = self.wave(c0=-30)
+        changes = {node_of("c0"): Changed(driver_at=at(-60))}
+
+        assert held(incident=mine, changes=changes)
+        assert not held(*self.wave(a0=0), incident=self.wave(c0=-130)[0], changes=changes)
+
+
+class TestSinceWhenACauseLeads:
+    OLD = an_incident("c0", "xid-63", "memory", opened=at(-2e6))
+
+    def since(self, *, old: dict[str, Any] | None = None, **found: Any) -> datetime | None:
+        """Return the date to store now, at 0; the date that is stored is an hour ago."""
+        stored = with_fields(
+            self.OLD.status,
+            **({"sources": ("Kmsg",), "evidence": ("XID 63 here",)} | (old or {})),
+            cause_since=at(-3600),
+        )
+        incident = msgspec.structs.replace(self.OLD, status=stored)
+        return cause_since(incident, with_fields(stored, **found).fault, at(0))
+
+    def test_the_same_cause_leads_on(self) -> None:
+        assert self.since() == at(-3600)
+        assert self.since(sources=("Kmsg", "NvmlEvent")) == at(-3600)
+
+    def test_a_worse_class_is_a_new_cause(self) -> None:
+        assert self.since(fault_class="gpu", cause="xid-95") == at(0)
+        assert self.since(fault_class="gpu") == at(0)
+
+    @pytest.mark.parametrize(
+        "seen",
+        [
+            {"evidence": ("XID 48 here", "XID 63 here")},
+            {"sources": ("Kmsg", "MemoryCounters")},
+        ],
+    )
+    def test_so_is_another_one_that_brings_an_xid_or_a_source(self, seen: dict[str, Any]) -> None:
+        assert self.since(cause="xid-48", **seen) == at(0)
+
+    def test_causes_that_alternate_are_new_once(self) -> None:
+        both = {"evidence": ("XID 48 here", "XID 63 here")}
+
+        assert self.since(old=both, cause="xid-48") == at(-3600)
+        assert self.since(old=both | {"cause": "xid-48"}, cause="xid-63") == at(-3600)
+
+    def test_what_says_no_more_than_its_class_is_one_cause(self) -> None:
+        lost = {"fault_class": "lost", "cause": "xid-79"}
+
+        assert self.since(old=lost, cause="gpu-lost", sources=("GpuLost", "Kmsg")) == at(-3600)
+
+    def test_the_first_report_that_no_program_can_forge_is_new(self) -> None:
+        forged = {"sources": ("Syslog",)}
+
+        assert self.since(old=forged, sources=("Kmsg", "Syslog")) == at(0)
+
+    def test_an_older_version_has_stored_no_date(self) -> None:
+        assert cause_since(self.OLD, self.OLD.status.fault, at(0)) == at(-2e6)
+
+    def test_an_incident_that_is_about_to_be_opened_begins_now(self) -> None:
+        opened = an_incident("c0", opened=None)
+
+        assert cause_since(opened, opened.status.fault, at(0)) == at(0)
 
 
 class TestCauses:

@@ -1,0 +1,113 @@
+"""An incident that is weeks old rises: what is new on many nodes is held there as anywhere."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from exporter.model.node_health import GpuHealth, MemoryHealth
+from remediator.plan.node_decision import decide_node
+from remediator.plan.view import Changed, NodeView
+from tests.remediator.builders import NODE, RESET, Stored, at, gpu, view, xid
+from tests.remediator.playing import ENFORCE, claim, pod
+
+NODES = (NODE, "node-b", "node-c")
+DAY = 86400
+FAILED = MemoryHealth(row_remap_failed="True", remap_observed_at=at(-1))
+"""Class memory: its pods stay, and a user has to confirm the repair."""
+PENDING = MemoryHealth(row_remap_pending="True", remap_observed_at=at(-1))
+"""Class pending: it is only observed."""
+
+
+class Cluster:
+    """One GPU with a pod on each of three nodes, and one store."""
+
+    def __init__(self, changes: Mapping[str, Changed] | None = None) -> None:
+        self.stored = Stored()
+        self.changes = changes or {}
+
+    def decide(self, gpus: Mapping[str, GpuHealth], seconds: float) -> None:
+        """Decide about one node after another, until nothing is left to do."""
+        for _ in range(6):
+            for node, health in gpus.items():
+                fleet = msgspec.structs.replace(self.stored.fleet(), changes=self.changes)
+                answer = decide_node(self.see(node, health), fleet, ENFORCE, at(seconds))
+                for step in answer.steps:
+                    self.stored.take(step, at(seconds))
+
+    def see(self, node: str, health: GpuHealth) -> NodeView:
+        pods = (pod(f"p-{node}"),)
+        claims = (claim("gpu-0", pod=f"p-{node}", pool=node),)
+        seen = view(health, node=node, claims=claims, pods=pods)
+        stored = msgspec.structs.replace(
+            seen.stored,
+            rules=tuple(rule for rule in self.stored.rules.values() if rule.node == node),
+            incidents=tuple(
+                known for known in self.stored.incidents.values() if known.node == node
+            ),
+        )
+        return msgspec.structs.replace(seen, stored=stored)
+
+    def effects(self) -> dict[str, str]:
+        return {rule.node: rule.effect for rule in self.stored.rules.values()}
+
+    def dates(self) -> set[object]:
+        return {known.status.fault.cause_since for known in self.stored.incidents.values()}
+
+
+def old(memory: MemoryHealth, nodes: tuple[str, ...] = NODES, **changes: Changed) -> Cluster:
+    """A cluster in which each GPU has had an incident for weeks, opened a day apart."""
+    cluster = Cluster(changes)
+    for number, node in enumerate(nodes):
+        for seconds in (0, 5):
+            cluster.decide({node: gpu(0, node=node, memory=memory)}, (number - 20) * DAY + seconds)
+    assert "NoExecute" not in cluster.effects().values()
+    return cluster
+
+
+def risen(node: str, memory: MemoryHealth) -> GpuHealth:
+    return gpu(0, xid(95), node=node, recovery_action=RESET, memory=memory)
+
+
+def test_a_cause_that_is_new_on_three_nodes_at_once_evicts_nobody() -> None:
+    cluster = old(PENDING)
+
+    for seconds in (2, 4, 8, 30, 500):
+        cluster.decide({node: risen(node, PENDING) for node in NODES}, seconds)
+        assert set(cluster.effects().values()) == {"NoSchedule"}
+    assert cluster.dates() == {at(2)}
+
+
+def test_where_they_were_tainted_already_the_third_node_waits() -> None:
+    cluster = old(FAILED)
+
+    for seconds in (2, 4, 8, 30, 500):
+        cluster.decide({node: risen(node, FAILED) for node in NODES}, seconds)
+        assert cluster.effects()[NODES[2]] == "NoSchedule"
+
+
+def test_when_no_further_node_joins_they_go_on() -> None:
+    cluster = old(FAILED)
+
+    for seconds in (2, 30, 602):
+        cluster.decide({node: risen(node, FAILED) for node in NODES}, seconds)
+
+    assert set(cluster.effects().values()) == {"NoExecute"}
+
+
+def test_one_node_alone_goes_on() -> None:
+    cluster = old(FAILED)
+
+    for seconds in (2, 30):
+        cluster.decide({NODE: risen(NODE, FAILED)}, seconds)
+
+    assert cluster.effects()[NODE] == "NoExecute"
+
+
+def test_a_rise_after_a_new_driver_is_held() -> None:
+    cluster = old(FAILED, (NODE,), **{NODE: Changed(driver_at=at(-60))})
+
+    for seconds in (2, 4, 30, 1739):
+        cluster.decide({NODE: risen(NODE, FAILED)}, seconds)
+        assert cluster.effects() == {NODE: "NoSchedule"}
+    cluster.decide({NODE: risen(NODE, FAILED)}, 1740)
+    assert cluster.effects() == {NODE: "NoExecute"}
