@@ -35,8 +35,9 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True):
     """UUIDs of all GPUs that the report or the node's slices name, listed or not."""
     aside: bool = False
     """NVIDIA's driver does not hold all GPUs: one that is not listed may be among the others."""
-    complete: bool = False
-    """Each GPU on the node's PCI bus is one that NVML lists, and none is missing."""
+    complete: bool | None = None
+    """Each GPU on the node's PCI bus is one that NVML lists, and none is missing; None: the bus
+    could not be read."""
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

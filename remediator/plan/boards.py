@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.device import GPU_DRIVER, Device
-from exporter.model.node_health import GpuHealth
+from exporter.model.node_health import GpuHealth, Inventory
 from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.diagnose.fault import (
     Healthy,
@@ -446,10 +446,14 @@ def _roster(view: NodeView) -> Roster | None:
         aside=bool(inventory.set_aside),
         # A board is taken for a new one only against a full list: where one is added, numbers move,
         # and it may get the number of a dead one that is still there.
-        complete=not (inventory.set_aside or inventory.missing)
-        and inventory.on_bus is not None
-        and inventory.on_bus == inventory.seen,
+        complete=_is_complete(inventory),
     )
+
+
+def _is_complete(inventory: Inventory) -> bool | None:
+    if inventory.set_aside or inventory.missing:
+        return False
+    return None if inventory.on_bus is None else inventory.on_bus == inventory.seen
 
 
 def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None, repeated: frozenset[str]) -> str:

@@ -92,6 +92,8 @@ def run(
     `since` is what is stored; `fact` is None while it is unknown.
     """
     row = CLOCKS[clock]
+    # A leader whose clock was ahead may have stored a date of the time to come.
+    since = min(since, now) if since and fact is not None else since
     stored = None if changed & row.restarts else since
     if fact:
         return stored or now
@@ -230,8 +232,11 @@ def node_gone_since(board: Board, old: IncidentStatus, now: datetime) -> datetim
 def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
     """Return since when a GPU has been missing after a reboot; as before while it is unknown."""
     roster, fact = board.machine.roster, None
+    if board.trust.refusal("end a clock"):
+        roster = None
     if roster is not None and (
         board.uuid in roster.slots
+        or _is_listed(board)
         or roster.aside
         or in_another_machine(board, old)
         or is_replaced(board, old)
@@ -241,6 +246,12 @@ def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime 
     elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(stay_at_signal(old)):
         fact = True
     return run("missing", old.repair.missing_since, now, fact=fact)
+
+
+def _is_listed(board: Board) -> bool:
+    """Whether the report has a GPU that NVML knows and cannot read now: hung, or let go."""
+    gpu = board.gpu
+    return gpu is not None and board.presence.reported and gpu.presence == "Unknown"
 
 
 def not_brought_back(board: Board, status: IncidentStatus, now: datetime) -> bool:

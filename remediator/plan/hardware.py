@@ -23,7 +23,7 @@ from remediator.diagnose.scope import gpus_behind, hardware_of, is_displaced, is
 from remediator.model.incident import Incident
 from remediator.model.incident_status import HARDWARE_LIMIT, Hardware
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
-from remediator.plan import history
+from remediator.plan import history, recovery
 from remediator.plan.board import Board
 from remediator.plan.caps import milder, stronger
 from remediator.plan.effects import Demand, slices_to_record
@@ -64,7 +64,9 @@ def follow_names(  # noqa: PLR0917 - the facts, and when
     )
     gone = tuple(rule for rule in standing if rule not in firm)
     parts = tainted_hardware(board, incident, now, demands, gone)
-    renamed = _rules_under_new_names(board, incident, parts, standing, policy)
+    # What has recovered gets no new rule: the last one may be gone, and the end not stored yet.
+    recovered = recovery.is_proven(board, incident, policy, now)
+    renamed = () if recovered else _rules_under_new_names(board, incident, parts, standing, policy)
     has = {rule.device for rule in board.rules.stored if _restricts(rule.effect)}
     return Taints(
         kept=with_new_names(standing, renamed),

@@ -29,6 +29,7 @@ from remediator.model.node import (
     NodeCondition,
 )
 from remediator.plan.board import Board
+from remediator.plan.clocks import missing_since
 from remediator.plan.needs import NODE_REPAIRS, Due, due_gpus, enforced_incidents
 from remediator.plan.node_pods import Neighbours, in_words, neighbours, with_promises
 from remediator.plan.recovery import unseen_rules
@@ -193,6 +194,8 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
         return None if undecided and answer and answer.needed else answer
     if (answer and answer.needed) or (free and certain):
         return answer
+    if not (undecided or any(_is_called_for(due_gpu, now) for due_gpu in due)):
+        return _answer_for_rebooted(due)
     # Neither a hold nor an unknown state sets it back. A pod that holds a GPU does, unless a
     # deadline has passed for one of them.
     overdue = any(due_gpu.is_overdue(deadline, now) for due_gpu in due)
@@ -226,6 +229,21 @@ def _answer_for_none(
         text = f"not healthy, but no repair of the node is needed: {some(others, NAMED_LIMIT)}"
         return _Answer(needed=False, reason=OTHER_REPAIR, message=_cut_message(text))
     return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
+
+
+def _is_called_for(due_gpu: Due, now: datetime) -> bool:
+    """Whether a GPU calls for an act in this boot, or may soon: NVML does not list it.
+
+    A call of another boot was answered by that boot, and would else be acted on once more.
+    """
+    known = due_gpu.stands or due_gpu.request is not None
+    return known or missing_since(due_gpu.board, due_gpu.incident.status, now) is not None
+
+
+def _answer_for_rebooted(due: tuple[Due, ...]) -> _Answer:
+    """Return the answer while nothing is known of GPUs since the reboot that was called for."""
+    text = f"called for before the last boot, and nothing is read since then: {_needs(due)}"
+    return _Answer(needed=False, reason=VERIFYING, message=_cut_message(text))
 
 
 def _answer_for(

@@ -16,9 +16,15 @@ from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown
 from remediator.diagnose.suspicion import CODES
 from remediator.model.incident import Incident
 from remediator.model.incident_status import IncidentStatus
-from remediator.model.intent import Intent
+from remediator.model.intent import Intent, IntentRecord
 from remediator.plan.board import Board
-from remediator.plan.clocks import errors_rose, is_confirmed, stay_at_signal, stay_of
+from remediator.plan.clocks import (
+    errors_rose,
+    is_confirmed,
+    missing_since,
+    stay_at_signal,
+    stay_of,
+)
 from remediator.plan.words import class_of, days, xid_in
 from remediator.policy.table import Policy
 
@@ -189,6 +195,16 @@ def verified_at(board: Board, incident: Incident, policy: Policy, now: datetime)
     return (max(recorded, claimed) if claimed <= now else recorded) + soak
 
 
+def is_proven(board: Board, incident: Incident, policy: Policy, now: datetime) -> bool:
+    """Whether a soak is over and its proof is stored, so that its rules may be gone already.
+
+    A leader may end, or a write fail, between the last rule and the end of the incident.
+    """
+    at, status = verified_at(board, incident, policy, now), incident.status
+    proven = at is not None and now >= at and status.recovery.confirmed_at is not None
+    return proven and status.recovery.untaint == "Automatic"
+
+
 def missing_proof(board: Board, incident: Incident, *, waits_for_user: bool = False) -> str:
     """Return what the agent has still to confirm, "" when the soak is proven.
 
@@ -233,17 +249,35 @@ def gone_until(board: Board, incident: Incident) -> datetime | None:
 
 
 def end_without_recovery(
-    board: Board, incident: Incident, confirmed: Intent | None, now: datetime
+    board: Board, incident: Incident, confirmed: IntentRecord | None, now: datetime
 ) -> str:
     """Return why an incident ends without verified recovery, "" while it goes on."""
     until = gone_until(board, incident)
     # By a wrong clock the week may seem over at once.
     if until is not None and now >= until and not board.trust.refusal("end a clock"):
         return f"node {incident.node} has been gone for {days(NODE_GONE_FOR)}"
-    if confirmed is not None and is_taken_out(board):
+    if (
+        confirmed is not None
+        and is_taken_out(board)
+        and _is_of_removal(confirmed, board, incident, now)
+    ):
         return f"the GPU is no longer there, and {confirmed.by} confirmed the repair"
     other = other_board(board, incident.status)
     return f"another board is in its place: {other}" if other else ""
+
+
+def _is_of_removal(
+    confirmed: IntentRecord, board: Board, incident: Incident, now: datetime
+) -> bool:
+    """Whether a user confirmed that a GPU was taken out, and not a repair after which it is lost.
+
+    One that is on the bus, or that another driver holds, is not out.
+    """
+    roster = board.machine.roster
+    if roster is None or roster.complete is False:
+        return False
+    missing = missing_since(board, incident.status, now)
+    return missing is None or confirmed.seen_time >= missing
 
 
 def other_board(board: Board, status: IncidentStatus) -> str:

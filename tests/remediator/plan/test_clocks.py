@@ -42,6 +42,12 @@ def test_a_clock_begins_when_its_fact_is_first_seen_and_runs_on(clock: ClockName
 
 
 @given(names)
+def test_a_date_of_the_time_to_come_is_put_right_once_the_fact_is_known(clock: ClockName) -> None:
+    """A leader whose clock was ahead has stored it."""
+    assert run(clock, at(90), at(5), fact=True) == at(5)
+
+
+@given(names)
 def test_no_clock_begins_without_its_fact(clock: ClockName) -> None:
     assert run(clock, None, at(5), fact=False) is None
     assert run(clock, None, at(5), fact=None) is None

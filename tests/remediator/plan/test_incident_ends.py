@@ -1,8 +1,11 @@
 """The four reasons for which a rule goes, and moments that look like one and are none."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from exporter.model.node_health import Inventory
 from remediator.model.node import NodeFacts
 from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import DeleteRule
@@ -13,6 +16,7 @@ from tests.remediator.builders import (
     RESET,
     SLICE_5,
     Stored,
+    action,
     at,
     dead,
     gpu,
@@ -402,3 +406,40 @@ def test_an_observed_class_neither_taints_nor_waits() -> None:
     assert stored.effects() == {}
     assert stored.incident.status.phase == "Suspected"
     assert decision.wake_at is None or decision.wake_at > at(3)
+
+
+class TestARepairThatWasConfirmedBeforeTheGpuWentAway:
+    """A user has reset it, and its node is rebooted in the soak time."""
+
+    def rebooted(self, confirmed_at: float, **inventory: Any) -> Stored:
+        stored = evicting()
+        well = gpu(0, epoch=2, epoch_started=at(60), recovery_action=action(0, 60, 70))
+        seen = view(
+            gpu(1), report=report(gpu(1), boot_id="boot-2", inventory=Inventory(**inventory))
+        )
+        for second in (70, 80, 300, 302, 400):
+            if second == confirmed_at:
+                stored.intend("RepairConfirmed", LASTS)
+            settle(stored, view(well, gpu(1)) if second < 300 else seen, second)
+        return stored
+
+    @pytest.mark.parametrize(
+        "inventory",
+        [
+            {"seen": 1, "on_bus": 2, "set_aside": 1},
+            {"seen": 1, "on_bus": 2, "missing": ("0000:01:00.0",)},
+            {"seen": 1, "on_bus": 1, "set_aside": 0},
+        ],
+        ids=["another driver has it", "it is on the bus", "it is gone"],
+    )
+    def test_says_nothing_of_its_removal(self, inventory: dict[str, Any]) -> None:
+        stored = self.rebooted(70, **inventory)
+        assert (stored.effects(), stored.incident.open) == ({"gpu-0": "NoExecute"}, True)
+
+    def test_is_another_one_than_that_of_a_gpu_that_was_taken_out(self) -> None:
+        stored = self.rebooted(302, seen=1, on_bus=1, set_aside=0)
+        assert stored.effects() == {}
+        assert stored.incident.status.phase == "Closed"
+
+    def test_counts_for_a_removal_where_the_bus_cannot_be_read(self) -> None:
+        assert self.rebooted(302, seen=1).effects() == {}

@@ -93,6 +93,18 @@ class TestAReboot:
         [
             on(gpu(1)),
             with_fields(rebooted(gpu(1)), stale="silent"),
+        ],
+        ids=["the same boot", "a silent agent"],
+    )
+    def test_that_is_not_seen_changes_nothing(self, seen: NodeView) -> None:
+        stored = handed_over()
+
+        for second in (100, 100 + MINUTE, DAY):
+            assert reconciled(stored, seen, second)[:2] == ("True", "NodeRebootNeeded")
+
+    @pytest.mark.parametrize(
+        "seen",
+        [
             with_fields(
                 rebooted(gpu(1)), report=report_with(rebooted(gpu(1)), sources=(), boot_id="boot-2")
             ),
@@ -103,13 +115,16 @@ class TestAReboot:
                 ),
             ),
         ],
-        ids=["the same boot", "a silent agent", "NVML is down", "a GPU is set aside"],
+        ids=["NVML is down", "a GPU is set aside"],
     )
-    def test_that_is_not_seen_changes_nothing(self, seen: NodeView) -> None:
+    def test_after_which_the_gpu_cannot_be_seen_is_not_asked_for_again(
+        self, seen: NodeView
+    ) -> None:
+        """What called for it stands with the time of then: a repair system would act at once."""
         stored = handed_over()
 
         for second in (100, 100 + MINUTE, DAY):
-            assert reconciled(stored, seen, second)[:2] == ("True", "NodeRebootNeeded")
+            assert reconciled(stored, seen, second)[:2] == ("False", "RepairBeingVerified")
 
     def test_of_a_node_without_an_open_node_level_need_asks_for_nothing(self) -> None:
         stored = Stored()

@@ -3,14 +3,26 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from exporter.model.device import Device
 from remediator.model.claim import Toleration
 from remediator.model.incident_status import EVICTION_BLOCKED
 from remediator.plan.view import NodeView
 from remediator.policy.limits import Cap, Caps, Limits
 from remediator.policy.table import Evict, Policy
-from tests.remediator.builders import Stored, at, dead, gpu, policy, view, with_fields
+from tests.remediator.builders import (
+    Stored,
+    at,
+    dead,
+    gpu,
+    policy,
+    report_with,
+    uuid,
+    view,
+    with_fields,
+)
 from tests.remediator.plan.evict_first import REFUSED, START, WITHIN, begun, play, rows, seen
 from tests.remediator.playing import ENFORCE, claim, pod, settle, tick
 
@@ -305,3 +317,25 @@ def settle_requests(stored: Stored, seen: NodeView, seconds: float, asks: Policy
     """Reconcile twice: requests for evictions go on at every look."""
     tick(stored, seen, seconds, asks)
     return tick(stored, seen, seconds, asks)
+
+
+def test_pods_on_the_board_that_has_its_names_now_are_none_of_a_board_that_left() -> None:
+    """Or it would use up the node's budget for as long as its successor is in use."""
+    one, before = policy(Limits(evict=Caps(node=Cap(1)))), view(dead(), gpu(1))
+    first, *_ = before.slices.inventory
+    twin = msgspec.structs.replace(first, device=Device("gpu.example.com", "rack", "board-0"))
+    before = with_fields(before, inventory=(*before.slices.inventory, twin))
+    stored = Stored()
+    for second in (1, 5, 20):
+        settle(stored, before, second, one)
+    assert set(stored.effects().values()) == {"NoExecute"}
+
+    # Another board in another slot gets one of the names, and is lost as well.
+    after = dead(7, minor=0, pci_bus_id="0000:77:00.0", presence_since=at(700))
+    used = view(after, gpu(1), claims=(claim("gpu-0"),), pods=(pod(),))
+    used = with_fields(used, report=report_with(used, boot_id="boot-2"))
+    for second in (710, 720, 730):
+        settle(stored, used, second, one)
+
+    effects = {rule.device.device: (rule.gpu, rule.effect) for rule in stored.rules.values()}
+    assert effects == {"gpu-0": (uuid(7), "NoExecute"), "board-0": (uuid(0), "NoExecute")}

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth, Inventory
+from remediator.model.node import REPAIR_NEEDED
 from remediator.plan.node_condition import WAITING
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps
@@ -206,3 +207,37 @@ def test_a_need_that_falls_and_rises_again_restarts_no_deadline() -> None:
     assert request is not None
     assert request.deadline_start_time == at(1900)
     assert uuid(0) in reconciled(stored, on(dead(), gpu(1)), 1900 + HOUR)[2]
+
+
+class TestAfterTheRebootThatWasCalledFor:
+    def called(self) -> Stored:
+        stored = Stored()
+        for second in (1, 5, 20):
+            reconciled(stored, on(dead(), gpu(1), busy=None), second)
+        assert stored.conditions[REPAIR_NEEDED].status == "True"
+        return stored
+
+    @pytest.mark.parametrize("why", ["Hung", "Released", "NvmlDown"])
+    def test_a_gpu_that_cannot_be_read_calls_for_nothing(self, why: str) -> None:
+        stored = self.called()
+        unread = on(
+            gpu(0, presence="Unknown", presence_reason=why), gpu(1), boot="boot-2", busy=None
+        )
+
+        for second in (600, 600 + MINUTE, 2 * HOUR, DAY):
+            state, reason = reconciled(stored, unread, second)[:2]
+            assert (state, reason) == ("False", "RepairBeingVerified")
+        assert stored.incident.status.repair.needs == "NodeReboot"
+
+    def test_a_report_that_is_not_believed_takes_nothing_back(self) -> None:
+        stored = self.called()
+        silent = with_fields(on(dead(), gpu(1), boot="boot-2", busy=None), stale="silent")
+
+        assert reconciled(stored, silent, 600)[0] == "True"
+
+    def test_a_gpu_that_is_lost_still_is_called_for_anew(self) -> None:
+        stored = self.called()
+        lost = on(dead(), gpu(1), boot="boot-2", busy=None)
+
+        assert reconciled(stored, lost, 600)[:2] == ("True", "NodeRebootNeeded")
+        assert reconciled(stored, lost, 600 + MINUTE)[:2] == ("True", "ReplacementNeeded")

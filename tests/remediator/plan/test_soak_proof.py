@@ -7,7 +7,7 @@ import pytest
 
 from exporter.model.node_health import GpuHealth, NodeHealth
 from remediator.plan.board import RENEWALS_NEEDED
-from remediator.plan.steps import Step, WriteStatus
+from remediator.plan.steps import DeleteRule, Step, WriteStatus
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     LASTS,
@@ -136,3 +136,30 @@ def test_an_incident_that_waits_for_a_user_is_left_alone_by_other_news_of_its_no
 
     assert stored.incident.status == before
     assert not decision.events
+
+
+def test_a_gpu_whose_rule_is_gone_gets_no_other_before_its_end_is_stored() -> None:
+    """The write failed, and meanwhile the agent has reported something that it has to confirm."""
+    stored = sick_then_healthy()
+    settle(stored, healed(800, RENEWALS_NEEDED), 800)
+    (untaint,) = tick(stored, healed(905, RENEWALS_NEEDED), 905).steps
+    assert isinstance(untaint, DeleteRule)
+
+    settle(stored, with_fields(healed(905, RENEWALS_NEEDED), overtaken=True), 906)
+    assert stored.effects() == {}
+    assert stored.incident.open
+
+    settle(stored, healed(910, RENEWALS_NEEDED), 910)
+    assert stored.incident.status.phase == "Recovered"
+
+
+def test_a_gpu_that_waits_for_a_user_gets_back_a_rule_that_was_deleted_by_hand() -> None:
+    stored, sticky = Stored(), policy(sticky=True)
+    for seconds in (100, 110):
+        settle(stored, held(dead(0)), seconds, sticky)
+    for seconds in (300, 800, 5000):
+        settle(stored, healed(seconds, RENEWALS_NEEDED), seconds, sticky)
+    stored.rules.clear()
+
+    settle(stored, healed(5010, RENEWALS_NEEDED), 5010, sticky)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
