@@ -71,7 +71,7 @@ CLOCKS: Mapping[ClockName, Row] = {
     # Renewals are counted in memory: a new leader counts from 0, and keeps what is stored.
     "confirmed": Row("the agent has confirmed it", "stays", "ends", frozenset({"health"})),
     # It outlives any stay: the name is all that is left of the machine.
-    "node gone": Row("the node is gone", "ends", "stays"),
+    "node gone": Row("the node is gone, or another machine has its name", "ends", "stays"),
     "missing": Row("NVML lists GPUs without it after a reboot", "ends", "stays"),
     # Not with an epoch: a GPU that flaps must not escape its deadline.
     "call": Row("a repair of the node may be called for", "ends", "stays", _REPAIR),
@@ -223,8 +223,21 @@ def whole_taint_since(
     return run("tainted", old.eviction.tainted_at, now, fact=fact, changed=changed)
 
 
+def is_machine_gone(board: Board, status: IncidentStatus) -> bool | None:
+    """Whether the node is gone, or has come back as a machine of other boards alone.
+
+    None while Nodes are not read.
+    """
+    roster, former = board.machine.roster, frozenset(status.stay.siblings or ())
+    if roster is None or not (roster.complete and former):
+        return board.machine.gone
+    others = bool(roster.slots) and not (former | {board.uuid}) & roster.known
+    another = others and stay_of(board).new_machine(stay_at_signal(status))
+    return another or board.machine.gone
+
+
 def node_gone_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
-    gone = board.machine.gone
+    gone = is_machine_gone(board, old)
     unsure = gone and bool(board.trust.refusal("end a clock"))
     return run("node gone", old.stay.node_gone_since, now, fact=None if unsure else gone)
 

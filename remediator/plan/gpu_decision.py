@@ -264,7 +264,12 @@ def _keep_unknown(known: _Known) -> Demanded | None:
     if not why:
         return None
     moved = hardware.new_names_in_words(known.taints.renamed)
-    parts = (f"unknown, so nothing changes: {why}", _word_needed(known.record), moved)
+    left = "it is not in this machine any more: confirm its repair (spec.repairConfirmed)"
+    parts = (
+        f"unknown, so nothing changes: {why}",
+        left if known.repair.away else _word_needed(known.record),
+        moved,
+    )
     reason = "; ".join(part for part in parts if part)
     until = recovery.gone_until(known.board, known.incident)
     # A date that has passed would wake the node again and again, while a watch is blind for weeks.

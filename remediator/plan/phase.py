@@ -232,7 +232,8 @@ def _facts(board: Board, planned: Planned, old: IncidentStatus, done: Progress) 
         unknown=isinstance(board.verdict, Unknown),
         healthy=healthy,
         human=bool(planned.record.confirmation and waits) or unprovable or joined,
-        unreported=bool(planned.record.end_unreported) and done.tainted,
+        unreported=(bool(planned.record.end_unreported) or planned.demanded.repair.away)
+        and done.tainted,
         settled=not planned.course.pending and (done.drained or not moving),
         done=done,
     )

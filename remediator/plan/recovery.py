@@ -21,6 +21,7 @@ from remediator.plan.board import Board
 from remediator.plan.clocks import (
     errors_rose,
     is_confirmed,
+    is_machine_gone,
     missing_since,
     stay_at_signal,
     stay_of,
@@ -202,7 +203,7 @@ def is_proven(board: Board, incident: Incident, policy: Policy, now: datetime) -
     """
     at, status = verified_at(board, incident, policy, now), incident.status
     proven = at is not None and now >= at and status.recovery.confirmed_at is not None
-    return proven and status.recovery.untaint == "Automatic"
+    return proven and status.recovery.untaint == "Automatic" and not why_unknown(board, incident)
 
 
 def missing_proof(board: Board, incident: Incident, *, waits_for_user: bool = False) -> str:
@@ -245,7 +246,7 @@ def proof(board: Board) -> str:
 def gone_until(board: Board, incident: Incident) -> datetime | None:
     """Return when a node that is gone will have been gone for long enough."""
     since = incident.status.stay.node_gone_since
-    return since + NODE_GONE_FOR if since and board.machine.gone else None
+    return since + NODE_GONE_FOR if since and is_machine_gone(board, incident.status) else None
 
 
 def end_without_recovery(
@@ -255,7 +256,8 @@ def end_without_recovery(
     until = gone_until(board, incident)
     # By a wrong clock the week may seem over at once.
     if until is not None and now >= until and not board.trust.refusal("end a clock"):
-        return f"node {incident.node} has been gone for {days(NODE_GONE_FOR)}"
+        what = "" if board.machine.gone else "the machine of "
+        return f"{what}node {incident.node} has been gone for {days(NODE_GONE_FOR)}"
     if (
         confirmed is not None
         and is_taken_out(board)

@@ -86,7 +86,8 @@ class AcrossStays(Judged):
         status, machine = incident.status, self.machine
         if not incident.open:
             return incident
-        if status.stay.node_gone_since:
+        # Of a board that is not here it goes on: the machine that had it is gone.
+        if status.stay.node_gone_since and incident.spec.uuid in machine.boards():
             status = with_changes(
                 status, stay={"node_gone_since": status.stay.node_gone_since - YEAR}
             )

@@ -75,6 +75,17 @@ class TestAnotherMachineUnderTheName:
         assert stored.incident.open
         assert stored.incident.status.repair.needs == "Human"
 
+    def test_waits_for_a_user_and_ends_what_its_former_one_had_after_a_week(self) -> None:
+        """No device has the former one's name, so nothing else would ever end its taint."""
+        stored, other = waiting(), on(*STRANGERS, boot="boot-9", busy=5)
+        for second in (1800, 1800 + DAY, 1800 + 7 * DAY - 1):
+            reconciled(stored, other, second, node_uid="another")
+        assert stored.incident.status.phase == "NeedsHuman"
+        assert "confirm its repair" in stored.incident.status.message
+
+        reconciled(stored, other, 1801 + 7 * DAY, node_uid="another")
+        assert (stored.effects(), stored.incident.status.phase) == ({}, "Closed")
+
     def test_is_known_by_its_gpus_where_nodes_have_no_uid(self) -> None:
         stored = waiting()
         other = on(*STRANGERS, boot="boot-9", busy=5)
