@@ -170,8 +170,8 @@ class Cache:
             names = {part.device for part in (*devices, *away)} | {rule.device for rule in rules}
             scopes = (incident.status.scope.devices for incident in incidents if incident.open)
             named = names | {target.name for scope in scopes for target in scope}
-            claims = self._claims_on(
-                node, named, gangs=any(incident.open for incident in incidents)
+            claims = _claims_on(
+                self._claims, node, named, gangs=any(incident.open for incident in incidents)
             )
             uuids = {rule.gpu for rule in rules} | {incident.spec.uuid for incident in incidents}
             handled = {rule.gpu for rule in rules if rule.node != node}
@@ -226,18 +226,6 @@ class Cache:
                 changes=self.gpu_index.changes,
             )
 
-    def _claims_on(self, node: str, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
-        """Return the claims in the devices' pools; and those in one ComputeDomain with them.
-
-        Also those in the pool of NVIDIA's driver: it may be unpublished while pods hold it.
-        """
-        keys = {pool_key(part.driver, part.pool) for part in devices} | {pool_key(GPU_DRIVER, node)}
-        found = self._claims.under(keys)
-        if gangs:
-            domains = {compute_domain(claim) for claim in found.values()} - {""}
-            found |= self._claims.under(("domain", domain) for domain in domains)
-        return tuple(found.values())
-
     def _find_elsewhere(
         self, node: str, uuids: set[str], why_stale: Callable[[str], str], handled: set[str]
     ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]:
@@ -281,17 +269,14 @@ class Cache:
         publishers = self._publishers.get(uuid, set())
         if not publishers or not all(why_stale(name) for name in publishers):
             return set()
-        heard = {name for name in self._reporters.get(uuid, set()) if not why_stale(name)}
-        if seen := heard & self.gpu_index.last_publishers(uuid):
-            return seen
-        handlers = self._handlers(uuid) & self._reports.keys()
-        return handlers if heard <= handlers else set()
-
-    def _handlers(self, uuid: str) -> set[str]:
-        """Return the nodes that the open incidents of a GPU are on; without any, its rules."""
+        fresh = {name for name in self._reporters.get(uuid, set()) if not why_stale(name)}
+        if last := fresh & self.gpu_index.last_publishers(uuid):
+            return last
         known = self._incidents.under([("gpu", uuid)]).values()
-        places = {incident.node for incident in known if incident.open}
-        return places or {rule.node for rule in self._rule_index.rules_of_gpu(uuid)}
+        handlers = {incident.node for incident in known if incident.open}
+        handlers = handlers or {rule.node for rule in self._rule_index.rules_of_gpu(uuid)}
+        handlers &= self._reports.keys()
+        return handlers if fresh <= handlers else set()
 
     def put_report(self, name: str, new: NodeDeviceHealth | None, *, listed: bool = False) -> None:
         """Take in a report, None when it is gone; one that is `listed` may be an old one."""
@@ -431,6 +416,21 @@ def _incident_keys(incident: Incident) -> set[Key]:
     keys = {("node", incident.node), ("gpu", incident.spec.uuid)}
     devices = incident.status.scope.devices if incident.open else ()
     return keys | {pool_key(device.driver, device.pool) for device in devices}
+
+
+def _claims_on(
+    claims: Buckets[Claim], node: str, devices: set[Device], *, gangs: bool
+) -> tuple[Claim, ...]:
+    """Return the claims in the devices' pools; and those in one ComputeDomain with them.
+
+    Also those in the pool of NVIDIA's driver: it may be unpublished while pods hold it.
+    """
+    keys = {pool_key(part.driver, part.pool) for part in devices} | {pool_key(GPU_DRIVER, node)}
+    found = claims.under(keys)
+    if gangs:
+        domains = {compute_domain(claim) for claim in found.values()} - {""}
+        found |= claims.under(("domain", domain) for domain in domains)
+    return tuple(found.values())
 
 
 def _is_overtaken(stored: Incident, received: Incident) -> bool:

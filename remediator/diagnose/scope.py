@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from exporter.model.device import Instance
+from exporter.model.device import Device, Instance
 from exporter.model.mig_names import placement_of
 from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance
 from exporter.model.resource_slices import SliceDevice
@@ -100,6 +100,12 @@ def gpus_behind(device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> froz
     ]
     named = frozenset({part.parent_uuid or part.uuid or "" for part in there} - {""})
     return named or frozenset({device.parent_uuid or ""} - {""})
+
+
+def gpus_named(name: Device, inventory: tuple[SliceDevice, ...]) -> frozenset[str]:
+    """Return the UUIDs of the GPUs that a device name stands for now, none while unknown."""
+    parts = (part for part in inventory if part.device == name)
+    return frozenset(gpu for part in parts for gpu in gpus_behind(part, inventory))
 
 
 def with_board_in_slot(device: SliceDevice, boards: Mapping[str, str]) -> SliceDevice:

@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.device import GPU_DRIVER, Device
-from exporter.model.node_health import GpuHealth, Inventory
+from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.diagnose.fault import (
     Healthy,
@@ -25,7 +25,7 @@ from remediator.diagnose.fault import (
 from remediator.diagnose.links import remarks
 from remediator.diagnose.readings import NOT_REPORTED, unlisted_gpus
 from remediator.diagnose.scope import (
-    gpus_behind,
+    gpus_named,
     is_displaced,
     published_parts,
     with_board_in_slot,
@@ -244,7 +244,10 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     remembered = {
         target.name for inc in incidents if inc.open for target in inc.status.scope.devices
     }
-    devices |= {name for name in remembered if not _is_of_another(name, uuid, view)}
+    # Pods that hold a name which stands for another board now are none of this one's.
+    devices |= {
+        name for name in remembered if uuid in (gpus_named(name, view.slices.inventory) or {uuid})
+    }
     # Where the node's clock was set back, the agent has moved the dates of its report, and what an
     # incident copied from it has not moved yet.
     if view.agent.report and not why:
@@ -311,13 +314,6 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         peers=view.domains.get(uuid, ()),
         remarks=() if gpu is None or why else remarks(gpu, around),
     )
-
-
-def _is_of_another(name: Device, uuid: str, view: NodeView) -> bool:
-    """Whether a name stands for another board now: the pods that hold it are none of this one's."""
-    parts = (part for part in view.slices.inventory if part.device == name)
-    boards = {gpu for part in parts for gpu in gpus_behind(part, view.slices.inventory)}
-    return bool(boards) and uuid not in boards
 
 
 def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
@@ -446,14 +442,12 @@ def _roster(view: NodeView) -> Roster | None:
         aside=bool(inventory.set_aside),
         # A board is taken for a new one only against a full list: where one is added, numbers move,
         # and it may get the number of a dead one that is still there.
-        complete=_is_complete(inventory),
+        complete=False
+        if inventory.set_aside or inventory.missing
+        else None
+        if inventory.on_bus is None
+        else inventory.on_bus == inventory.seen,
     )
-
-
-def _is_complete(inventory: Inventory) -> bool | None:
-    if inventory.set_aside or inventory.missing:
-        return False
-    return None if inventory.on_bus is None else inventory.on_bus == inventory.seen
 
 
 def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None, repeated: frozenset[str]) -> str:

@@ -247,9 +247,11 @@ def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime 
     roster, fact = board.machine.roster, None
     if board.trust.refusal("end a clock"):
         roster = None
+    # Hung, or let go: NVML knows it, and cannot read it now.
+    unread = board.presence.reported and board.gpu and board.gpu.presence == "Unknown"
     if roster is not None and (
         board.uuid in roster.slots
-        or _is_listed(board)
+        or unread
         or roster.aside
         or in_another_machine(board, old)
         or is_replaced(board, old)
@@ -259,12 +261,6 @@ def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime 
     elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(stay_at_signal(old)):
         fact = True
     return run("missing", old.repair.missing_since, now, fact=fact)
-
-
-def _is_listed(board: Board) -> bool:
-    """Whether the report has a GPU that NVML knows and cannot read now: hung, or let go."""
-    gpu = board.gpu
-    return gpu is not None and board.presence.reported and gpu.presence == "Unknown"
 
 
 def not_brought_back(board: Board, status: IncidentStatus, now: datetime) -> bool:

@@ -194,8 +194,8 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
         return None if undecided and answer and answer.needed else answer
     if (answer and answer.needed) or (free and certain):
         return answer
-    if not (undecided or any(_is_called_for(due_gpu, now) for due_gpu in due)):
-        return _answer_for_rebooted(due)
+    if not undecided and (over := _answer_after_boot(due, now)):
+        return over
     # Neither a hold nor an unknown state sets it back. A pod that holds a GPU does, unless a
     # deadline has passed for one of them.
     overdue = any(due_gpu.is_overdue(deadline, now) for due_gpu in due)
@@ -231,17 +231,16 @@ def _answer_for_none(
     return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
 
 
-def _is_called_for(due_gpu: Due, now: datetime) -> bool:
-    """Whether a GPU calls for an act in this boot, or may soon: NVML does not list it.
+def _answer_after_boot(due: tuple[Due, ...], now: datetime) -> _Answer | None:
+    """Return the answer where nothing is called for in this boot, None where something may be.
 
-    A call of another boot was answered by that boot, and would else be acted on once more.
+    A call of another boot was answered by that boot, and would else be acted on once more. A GPU
+    that NVML does not list may soon be called missing.
     """
-    known = due_gpu.stands or due_gpu.request is not None
-    return known or missing_since(due_gpu.board, due_gpu.incident.status, now) is not None
-
-
-def _answer_for_rebooted(due: tuple[Due, ...]) -> _Answer:
-    """Return the answer while nothing is known of GPUs since the reboot that was called for."""
+    for due_gpu in due:
+        missing = missing_since(due_gpu.board, due_gpu.incident.status, now)
+        if due_gpu.stands or due_gpu.request is not None or missing is not None:
+            return None
     text = f"called for before the last boot, and nothing is read since then: {_needs(due)}"
     return _Answer(needed=False, reason=VERIFYING, message=_cut_message(text))
 

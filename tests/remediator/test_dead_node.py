@@ -119,5 +119,5 @@ def test_the_incident_says_what_ends_the_doubt() -> None:
 
     settle(stored, there(gpu(0)), 2000)
 
-    said = stored.incident.status.message
-    assert "delete the Node node-a, or confirm the repair" in said
+    message = stored.incident.status.message
+    assert "delete the Node node-a, or confirm the repair" in message

@@ -182,7 +182,7 @@ class TestItsDriverIsAway:
         assert cluster.settle(OLD, 20).steps == []
         assert cluster.settle(NODE, 20).steps == []
 
-    def test_a_publisher_that_is_heard_keeps_it(self, cluster: Cluster) -> None:
+    def test_a_publisher_that_reports_keeps_it(self, cluster: Cluster) -> None:
         lost_without_driver(cluster, 1)
         cluster.report(OLD, 1, gpu(0))
         cluster.silent.clear()
@@ -287,7 +287,7 @@ class TestItsReportLacksIt:
         assert cluster.settle(OLD, 2000).steps == []
         self.kept(cluster)
 
-    def test_it_has_left_once_the_other_node_is_heard(self, cluster: Cluster) -> None:
+    def test_it_has_left_once_the_other_node_reports(self, cluster: Cluster) -> None:
         self.lost_and_rebooted(cluster)
         cluster.silent.clear()
         cluster.report(OLD, 3000, gpu(0))

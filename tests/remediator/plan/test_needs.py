@@ -117,7 +117,7 @@ class TestAReboot:
         ],
         ids=["NVML is down", "a GPU is set aside"],
     )
-    def test_after_which_the_gpu_cannot_be_seen_is_not_asked_for_again(
+    def test_after_which_the_gpu_cannot_be_seen_is_not_requested_again(
         self, seen: NodeView
     ) -> None:
         """What called for it stands with the time of then: a repair system would act at once."""
