@@ -84,7 +84,7 @@ class Waves:
 
     def _after_change(self, incident: Incident, place: Place) -> Wave | None:
         changed = self._fleet.changes.get(incident.node)
-        began = _dated(incident) or self._now
+        began = _date_of(incident) or self._now
         policy_at, before = self._fleet.policy_changed_at, self._fleet.policies_before
         if before is not None and not any(
             self._policy.permits_more(policy, place) for policy in before
@@ -112,7 +112,9 @@ class Waves:
         # This incident may be about to be opened. If it is stored, its node still counts once.
         alike = (*self._by_cause().get(cause, []), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
-        dates = [(min(_dated(candidate) or self._now, self._now), candidate) for candidate in alike]
+        dates = [
+            (min(_date_of(candidate) or self._now, self._now), candidate) for candidate in alike
+        ]
         sources = _sources_by_time(dates, self._fleet)
         until = _end_of_wave(sources, limits)
         if until is None or self._now >= until:
@@ -179,7 +181,7 @@ def _xids_in(fault: FaultStatus) -> set[str]:
     return {xid_in(line) for line in fault.evidence}
 
 
-def _dated(incident: Incident) -> datetime | None:
+def _date_of(incident: Incident) -> datetime | None:
     """Return from when an incident counts, None while it is about to be opened."""
     # What is found now brings its own date (`incidents`): the first decision after a rise waits.
     return incident.status.fault.cause_since or first_decided_at(incident)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+import pytest
 
 from exporter.model.node_health import GpuHealth, MemoryHealth
 from remediator.plan.node_decision import decide_node
@@ -68,21 +69,22 @@ def risen(node: str, memory: MemoryHealth) -> GpuHealth:
     return gpu(0, xid(95), node=node, recovery_action=RESET, memory=memory)
 
 
-def test_a_cause_that_is_new_on_three_nodes_at_once_evicts_nobody() -> None:
-    cluster = old(PENDING)
+@pytest.mark.parametrize("memory", [PENDING, FAILED], ids=["untainted", "tainted already"])
+def test_a_cause_that_is_new_on_three_nodes_at_once_evicts_nobody(memory: MemoryHealth) -> None:
+    cluster = old(memory)
 
     for seconds in (2, 4, 8, 30, 500):
-        cluster.decide({node: risen(node, PENDING) for node in NODES}, seconds)
+        cluster.decide({node: risen(node, memory) for node in NODES}, seconds)
         assert set(cluster.effects().values()) == {"NoSchedule"}
     assert cluster.dates() == {at(2)}
 
 
-def test_where_they_were_tainted_already_the_third_node_waits() -> None:
-    cluster = old(FAILED)
+def test_a_device_that_was_tainted_before_waits_for_the_settle_time_of_the_new_cause() -> None:
+    cluster = old(FAILED, (NODE,))
 
-    for seconds in (2, 4, 8, 30, 500):
-        cluster.decide({node: risen(node, FAILED) for node in NODES}, seconds)
-        assert cluster.effects()[NODES[2]] == "NoSchedule"
+    for seconds, effect in ((2, "NoSchedule"), (4.9, "NoSchedule"), (5, "NoExecute")):
+        cluster.decide({NODE: risen(NODE, FAILED)}, seconds)
+        assert cluster.effects() == {NODE: effect}
 
 
 def test_when_no_further_node_joins_they_go_on() -> None:
