@@ -118,7 +118,8 @@ class Machine:
         """How the whole GPU is published besides."""
         self._lives = 1
         """Of the Node: each has a UID of its own."""
-        self.booted_at = -1e9
+        self.booted_at = self.made_at = -1e9
+        """`made_at`: when its Node was made again."""
         self.boards_of_boot = set(self.boards())
         """Those that were plugged in at any time since then."""
 
@@ -386,6 +387,7 @@ class Machine:
     def node_is_made_again(self, *, others: bool) -> None:
         """Under its name, as it was or with other boards: a machine that has just booted."""
         self._lives += 1
+        self.made_at = self.now
         self.gone = self.silent = False
         for index in range(len(self.gpus)) if others else ():
             self.board_is_swapped(index)
