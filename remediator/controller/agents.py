@@ -106,7 +106,7 @@ class Agents:
             if node not in self._reports.items():
                 self._freshness.forget(node)
             return
-        # Asked first: what follows makes the agent fresh.
+        # Before the rest, which makes the agent fresh.
         was_stale = bool(self._freshness.why_stale(node))
         renewed = change.new.spec.renew_time
         if renewed is not None:

@@ -239,15 +239,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     why = view.unbelieved or _unusable(view, uuid, gpu, shared.repeated)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
-    # A kubelet that starts deletes all ResourceSlices of its node, and the pods run on. So the
-    # devices of claims are also looked up by what rules and open incidents remember.
-    remembered = {
-        target.name for inc in incidents if inc.open for target in inc.status.scope.devices
-    }
-    # Pods that hold a name which stands for another board now are none of this one's.
-    devices |= {
-        name for name in remembered if uuid in (gpus_named(name, view.slices.inventory) or {uuid})
-    }
+    devices |= _remembered_names(view, uuid, incidents)
     # Where the node's clock was set back, the agent has moved the dates of its report, and what an
     # incident copied from it has not moved yet.
     if view.agent.report and not why:
@@ -263,8 +255,8 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     # A user who confirms the repair has looked where the board is.
     if also_at and isinstance(judged, Healthy) and not around.repaired:
         others = ", ".join(also_at)
-        why = f"{others} publishes it as well and is silent, so its health here proves nothing"
-        judged = Unknown(f"{why}: delete the Node {others}, or confirm the repair")
+        doubt = f"{others} publishes it as well and is silent, so its health here proves nothing"
+        judged = Unknown(f"{doubt}: delete the Node {others}, or confirm the repair")
     named = [
         device for device in view.slices.inventory if uuid in (device.uuid, device.parent_uuid)
     ]
@@ -314,6 +306,20 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         peers=view.domains.get(uuid, ()),
         remarks=() if gpu is None or why else remarks(gpu, around),
     )
+
+
+def _remembered_names(
+    view: NodeView, uuid: str, incidents: tuple[Incident, ...]
+) -> frozenset[Device]:
+    """Return the names in open incidents of a GPU, but those that stand for another board now.
+
+    A kubelet that starts deletes all ResourceSlices of its node, and the pods run on, so claims are
+    looked up by these, too. Pods that hold a name of another board are none of this one's.
+    """
+    scopes = (incident.status.scope.devices for incident in incidents if incident.open)
+    names = {target.name for scope in scopes for target in scope}
+    inventory = view.slices.inventory
+    return frozenset(name for name in names if uuid in (gpus_named(name, inventory) or {uuid}))
 
 
 def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
@@ -435,6 +441,7 @@ def _roster(view: NodeView) -> Roster | None:
         # A VFIO device has a UUID of its PCI address: it names no board.
         if device.kind != "vfio"
     }
+    all_listed = None if inventory.on_bus is None else inventory.on_bus == inventory.seen
     return Roster(
         boot_id=view.agent.report.boot_id,
         slots={gpu.uuid: gpu.pci_bus_id for gpu in gpus if gpu.presence == "Present"},
@@ -442,11 +449,7 @@ def _roster(view: NodeView) -> Roster | None:
         aside=bool(inventory.set_aside),
         # A board is taken for a new one only against a full list: where one is added, numbers move,
         # and it may get the number of a dead one that is still there.
-        complete=False
-        if inventory.set_aside or inventory.missing
-        else None
-        if inventory.on_bus is None
-        else inventory.on_bus == inventory.seen,
+        complete=False if inventory.set_aside or inventory.missing else all_listed,
     )
 
 

@@ -28,14 +28,13 @@ from remediator.diagnose.fault import NODE_LEVEL, Unknown, attempt
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.clocks import request_in_this_stay
-from remediator.plan.correlation import Waves, cause_of
+from remediator.plan.correlation import Waves
 from remediator.plan.evictions import requestable_pods
 from remediator.plan.hardware import with_new_names
 from remediator.plan.pods import devices_drained_elsewhere, not_looked_at, why_not_yet
 from remediator.plan.spending import Action, RuleAction, Spending, place_of, suffers
 from remediator.plan.stages import Course, Deferral, DeferredBy, Demanded, Granted
 from remediator.plan.view import Fleet, GpuPlace, names_on
-from remediator.plan.words import class_of
 from remediator.policy.place import Place
 from remediator.policy.table import Policy
 
@@ -250,17 +249,8 @@ def _wave(action: Action, question: Question) -> Found | None:
     if incident is None:
         return None
     # By the place that gave the rows: the wider one of pauses has names that they may lack.
-    place, now = question.board.place, question.account.now
-    if wave := question.account.waves.wave_of(incident, place):
-        return Found(f"{_word_of(action, question)} deferred: {wave.why}", wave.until)
-    # A device that was tainted long ago has settled: without this the first nodes of a wave would
-    # be evicted from before the others report it.
-    settle = question.account.policy.row(class_of(incident.status.fault.fault_class), place).settle
-    since = incident.status.fault.cause_since if action == "evict" else None
-    if since is None or now >= since + settle:
-        return None
-    why = f"{cause_of(incident)} is new here, and other nodes may be about to report it"
-    return Found(f"{_word_of(action, question)} deferred: {why}", since + settle)
+    wave = question.account.waves.wave_of(incident, question.board.place)
+    return Found(f"{_word_of(action, question)} deferred: {wave.why}", wave.until) if wave else None
 
 
 def _cap(action: Action, question: Question) -> Found | None:

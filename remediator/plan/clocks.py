@@ -101,6 +101,11 @@ def run(
     return stored if then == "stays" else None
 
 
+def unless_dated(board: Board, since: datetime | None, *, fact: bool | None) -> bool | None:
+    """Return a fact; None where it has a date that our clock, which is wrong, must not move."""
+    return None if since is not None and board.trust.refusal("end a clock") else fact
+
+
 class Stay(msgspec.Struct, frozen=True, kw_only=True):
     """In which machine, boot and driver epoch a board is, or was. What is not known is empty."""
 
@@ -220,7 +225,8 @@ def whole_taint_since(
     standing = {rule.uid for rule in board.rules.stored if rule.effect != "None"}
     changed = frozenset[Change](("rules",) if standing - recorded else ())
     fact = tainted if tainted or board.rules.stored else None
-    return run("tainted", old.eviction.tainted_at, now, fact=fact, changed=changed)
+    since = old.eviction.tainted_at
+    return run("tainted", since, now, fact=unless_dated(board, since, fact=fact), changed=changed)
 
 
 def is_machine_gone(board: Board, status: IncidentStatus) -> bool | None:

@@ -41,10 +41,11 @@ import msgspec
 from remediator.model.incident import Incident
 from remediator.model.incident_status import FaultStatus
 from remediator.plan import clocks
+from remediator.plan.board import Board
 from remediator.plan.clocks import Change
 from remediator.plan.history import SYSLOG_ONLY, is_syslog_only
 from remediator.plan.view import Fleet
-from remediator.plan.words import severity, xid_in
+from remediator.plan.words import class_of, severity, xid_in
 from remediator.policy.duration import spell
 from remediator.policy.limits import Correlation
 from remediator.policy.place import Place
@@ -80,7 +81,22 @@ class Waves:
 
         `place` is where the policy sees its GPU.
         """
-        return self._after_change(incident, place) or self.same_cause(incident)
+        wave = self._after_change(incident, place) or self.same_cause(incident)
+        return wave or self._just_risen(incident, place)
+
+    def _just_risen(self, incident: Incident, place: Place) -> Wave | None:
+        """Wait for others that may be about to report it, where an old incident rises.
+
+        A new one is tainted first, and settles for as long. Here the taint may have stood for
+        weeks, and the first nodes of a wave would go on before the others are seen.
+        """
+        fault, opened = incident.status.fault, first_decided_at(incident)
+        risen = fault.cause_since
+        if not self._limits.nodes or risen is None or opened is None or risen <= opened:
+            return None
+        until = risen + self._policy.row(class_of(fault.fault_class), place).settle
+        why = f"{cause_of(incident)} is new here, and other nodes may be about to report it"
+        return Wave(why, until) if self._now < until else None
 
     def _after_change(self, incident: Incident, place: Place) -> Wave | None:
         changed = self._fleet.changes.get(incident.node)
@@ -156,12 +172,16 @@ def _cause_in(fault: FaultStatus) -> str:
     return f"class {fault.fault_class}" if vague else fault.cause
 
 
-def cause_since(stored: Incident, found: FaultStatus, now: datetime) -> datetime | None:
+def cause_since(
+    board: Board, stored: Incident, found: FaultStatus, now: datetime
+) -> datetime | None:
     """Return since when what is found now leads an incident, to be stored with it."""
     known = stored.status.fault
     changed = frozenset[Change](("cause",) if _is_new(found, known) else ())
     since = known.cause_since or first_decided_at(stored)
-    return clocks.run("cause", since, now, fact=True, changed=changed)
+    # What is new is dated by a wrong clock, too: without a date it would count as old.
+    fact = clocks.unless_dated(board, None if changed else since, fact=True)
+    return clocks.run("cause", since, now, fact=fact, changed=changed)
 
 
 def _is_new(found: FaultStatus, known: FaultStatus) -> bool:

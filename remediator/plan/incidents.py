@@ -412,7 +412,7 @@ def _findings(
         scope={"summary": in_words(found, mine), "devices": found} if board.gpu else {},
     )
     # Here and not with the other dates: the class that it belongs to is stored beside a new rule.
-    since = correlation.cause_since(current, status.fault, now)
+    since = correlation.cause_since(board, current, status.fault, now)
     return with_changes(status, fault={"cause_since": since})
 
 

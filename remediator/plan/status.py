@@ -307,14 +307,16 @@ def _eviction(
     closed: bool,
 ) -> EvictionStatus:
     old, evicted = incident.status.eviction, _evicted_pods(board, incident.status)
+    evicting = clocks.unless_dated(board, old.evicting_at, fact=done.evicting)
+    drained = clocks.unless_dated(board, old.drained_at, fact=done.drained)
     return EvictionStatus(
         tainted_at=clocks.whole_taint_since(board, incident.status, now, tainted=done.tainted),
-        evicting_at=clocks.run("evicting", old.evicting_at, now, fact=done.evicting),
+        evicting_at=clocks.run("evicting", old.evicting_at, now, fact=evicting),
         started_at=None if closed else planned.since,
         attempted_at=None if closed else planned.attempted,
         rounds=planned.rounds,
         empty_since=empty_since(board, planned.granted, incident, now),
-        drained_at=clocks.run("drained", old.drained_at, now, fact=done.drained),
+        drained_at=clocks.run("drained", old.drained_at, now, fact=drained),
         evicted=evicted[:PODS_LIMIT],
         # Carried on, unlike the number of affected pods: those beyond the limit are stored nowhere.
         evicted_left_out=old.evicted_left_out + max(len(evicted) - PODS_LIMIT, 0),

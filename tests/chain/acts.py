@@ -40,7 +40,7 @@ class Acts:
         self._client = fleet.scene.cluster.client
         self._policy = policy
         self._dice = dice
-        # One that dies as an exemption ends leaves a leader that evicts nobody for five minutes.
+        # One that dies as an exemption ends leaves a leader that evicts no pod for five minutes.
         self._is_long = is_long
         self._bag: list[Act] = []
         self._gone: dict[str, float] = {}

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from exporter.model.node_health import GpuHealth
+from remediator.diagnose.fault import Unknown
+from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView
-from tests.remediator.builders import LASTS, NODE, Stored, dead, gpu, uuid, view
+from tests.remediator.builders import LASTS, NODE, Stored, at, dead, gpu, uuid, view
 from tests.remediator.playing import settle, tick
 
 DAY = 86400.0
@@ -121,3 +123,12 @@ def test_the_incident_says_what_ends_the_doubt() -> None:
 
     message = stored.incident.status.message
     assert "delete the Node node-a, or confirm the repair" in message
+
+
+def test_what_it_reports_there_is_read_though_its_health_is_doubted() -> None:
+    """Else a confirmation that comes next would find nothing known of it."""
+    (board,) = bind_boards(there(gpu(0)), at(2000))
+
+    assert isinstance(board.verdict, Unknown)
+    assert board.gpu is not None
+    assert board.unusable == ""

@@ -8,9 +8,12 @@ import pytest
 from exporter.model.node_health import GpuHealth, MemoryHealth
 from remediator.plan.node_decision import decide_node
 from remediator.plan.view import Changed, NodeView
-from tests.remediator.builders import NODE, RESET, Stored, at, gpu, view, xid
+from remediator.policy.limits import Correlation, Limits
+from remediator.policy.table import Policy
+from tests.remediator.builders import NODE, RESET, Stored, at, gpu, policy, view, xid
 from tests.remediator.playing import ENFORCE, claim, pod
 
+ALONE = policy(Limits(correlation=Correlation(nodes=0)))
 NODES = (NODE, "node-b", "node-c")
 DAY = 86400
 FAILED = MemoryHealth(row_remap_failed="True", remap_observed_at=at(-1))
@@ -26,12 +29,12 @@ class Cluster:
         self.stored = Stored()
         self.changes = changes or {}
 
-    def decide(self, gpus: Mapping[str, GpuHealth], seconds: float) -> None:
+    def decide(self, gpus: Mapping[str, GpuHealth], seconds: float, rows: Policy = ENFORCE) -> None:
         """Decide about one node after another, until nothing is left to do."""
         for _ in range(6):
             for node, health in gpus.items():
                 fleet = msgspec.structs.replace(self.stored.fleet(), changes=self.changes)
-                answer = decide_node(self.see(node, health), fleet, ENFORCE, at(seconds))
+                answer = decide_node(self.see(node, health), fleet, rows, at(seconds))
                 for step in answer.steps:
                     self.stored.take(step, at(seconds))
 
@@ -112,4 +115,11 @@ def test_a_rise_after_a_new_driver_is_held() -> None:
         cluster.decide({NODE: risen(NODE, FAILED)}, seconds)
         assert cluster.effects() == {NODE: "NoSchedule"}
     cluster.decide({NODE: risen(NODE, FAILED)}, 1740)
+    assert cluster.effects() == {NODE: "NoExecute"}
+
+
+def test_without_correlation_a_rise_waits_for_nothing() -> None:
+    cluster = old(FAILED, (NODE,))
+
+    cluster.decide({NODE: risen(NODE, FAILED)}, 2, ALONE)
     assert cluster.effects() == {NODE: "NoExecute"}

@@ -156,7 +156,7 @@ def test_without_any_answer_no_agent_is_called_stale() -> None:
     )
     cluster.cache.put_report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0))))
 
-    assert cluster.cache.reporting_nodes() == (), "nobody mends the agent of a node that is gone"
+    assert cluster.cache.reporting_nodes() == (), "the agent of a node that is gone needs no repair"
     cluster.cache.put_node("node-a", NodeFacts(name="node-a", uid="u-1"))
     assert cluster.cache.reporting_nodes() == ("node-a",)
     assert cluster.stale_agents() == {}

@@ -41,7 +41,7 @@ HANDS_OVER = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
 
 
 class Cluster:
-    """What the cache is told, and what is decided by its views; node-b publishes the board."""
+    """What the cache receives, and what is decided by its views; node-b publishes the board."""
 
     def __init__(self, *, left_behind: bool = True) -> None:
         self.stored = Stored()
@@ -70,7 +70,7 @@ class Cluster:
         self.cache.put_slice(f"of-{node}", old, self._slices.get(node))
 
     def forget(self) -> None:
-        """Restart the remediator: it is told again what is stored, but no report."""
+        """Restart the remediator: it lists again what is stored, but no report."""
         self.cache = self._begun()
         for node, one in self._slices.items():
             self.cache.put_slice(f"of-{node}", None, one)
@@ -303,7 +303,7 @@ class TestItsReportLacksIt:
 
 
 def test_what_was_tainted_in_the_dead_node_is_tainted_here_and_evicts_no_pod() -> None:
-    """As where it is published here, and one of the two nodes tells its incident."""
+    """As where it is published here, and one of the two nodes writes its incident."""
     begun = Cluster()
     begun.silent.clear()
     begun.report(OLD, 0, dead())

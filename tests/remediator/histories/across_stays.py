@@ -75,13 +75,15 @@ class AcrossStays(Judged):
         if not self.machine.whole:
             return
         view = self.over(self.calm, seen)
-        aged = with_fields(view, incidents=tuple(map(self._aged, view.stored.incidents)))
-        if aged == view:
+        older = with_fields(
+            view, incidents=tuple(map(self._with_older_clocks, view.stored.incidents))
+        )
+        if older == view:
             return
-        other = decide_node(aged, self.fleet(self.calm), self.in_use(), self.clock, self.options)
+        other = decide_node(older, self.fleet(self.calm), self.in_use(), self.clock, self.options)
         assert list(map(_outcome, other.steps)) == list(map(_outcome, decision.steps))
 
-    def _aged(self, incident: Incident) -> Incident:
+    def _with_older_clocks(self, incident: Incident) -> Incident:
         """Return an incident of which the clocks of other stays began a year earlier."""
         status, machine = incident.status, self.machine
         if not incident.open:

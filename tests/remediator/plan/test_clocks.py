@@ -137,6 +137,21 @@ class TestANodeThatIsGone:
         assert self.since(at(1), WRONG_CLOCK, gone=False) is None
 
 
+class TestADateThatAWrongClockSees:
+    """It is behind: what it put right would be as much too old."""
+
+    status = make_status(tainted_at=at(60), rules=(RuleRecord("r", "uid-0", "a/b/c", "NoExecute"),))
+
+    def since(self, trust: Trust) -> datetime | None:
+        stored = rule(uid="uid-0", effect="NoExecute")
+        board = make_board(SICK, trust=trust, stored=(stored,))
+        return clocks.whole_taint_since(board, self.status, at(9), tainted=True)
+
+    def test_is_put_right_by_one_that_is_trusted_alone(self) -> None:
+        assert self.since(WRONG_CLOCK) == at(60)
+        assert self.since(Trust()) == at(9)
+
+
 class TestAGpuThatIsMissing:
     old = make_status(boot_id="first")
 

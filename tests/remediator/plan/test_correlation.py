@@ -6,15 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from remediator.diagnose.fault import Unknown
 from remediator.model.incident import Incident
 from remediator.plan.correlation import cause_of, cause_since
 from remediator.plan.stages import Wake
-from remediator.plan.view import Changed, Fleet
+from remediator.plan.view import Changed, Fleet, Trust
 from remediator.policy.limits import LIFTED, Correlation, Limits
 from remediator.policy.place import Area, Place
 from remediator.policy.table import Policy
 from remediator.policy.windows import Exemption
-from tests.remediator.builders import at, policy, with_fields
+from tests.remediator.builders import at, make_board, policy, with_fields
 from tests.remediator.plan.fleets import (
     an_incident,
     budget,
@@ -201,6 +202,9 @@ class TestIncidentsThatAreOld:
         assert not held(*self.wave(a0=0), incident=self.wave(c0=-130)[0], changes=changes)
 
 
+WELL = make_board(Unknown("not looked at here"))
+
+
 class TestSinceWhenACauseLeads:
     OLD = an_incident("c0", "xid-63", "memory", opened=at(-2e6))
 
@@ -212,7 +216,7 @@ class TestSinceWhenACauseLeads:
             cause_since=at(-3600),
         )
         incident = msgspec.structs.replace(self.OLD, status=stored)
-        return cause_since(incident, with_fields(stored, **found).fault, at(0))
+        return cause_since(WELL, incident, with_fields(stored, **found).fault, at(0))
 
     def test_the_same_cause_leads_on(self) -> None:
         assert self.since() == at(-3600)
@@ -249,12 +253,21 @@ class TestSinceWhenACauseLeads:
         assert self.since(old=forged, sources=("Kmsg", "Syslog")) == at(0)
 
     def test_an_older_version_has_stored_no_date(self) -> None:
-        assert cause_since(self.OLD, self.OLD.status.fault, at(0)) == at(-2e6)
+        assert cause_since(WELL, self.OLD, self.OLD.status.fault, at(0)) == at(-2e6)
 
     def test_an_incident_that_is_about_to_be_opened_begins_now(self) -> None:
         opened = an_incident("c0", opened=None)
 
-        assert cause_since(opened, opened.status.fault, at(0)) == at(0)
+        assert cause_since(WELL, opened, opened.status.fault, at(0)) == at(0)
+
+    def test_a_date_is_moved_back_by_no_clock_that_is_wrong(self) -> None:
+        """It would be as old as that clock is behind, and no wave would be seen."""
+        ahead = with_fields(self.OLD.status, cause="xid-95", cause_since=at(60))
+        incident = msgspec.structs.replace(self.OLD, status=ahead)
+        wrong = make_board(Unknown("x"), trust=Trust({"clock": "our clock is wrong"}))
+
+        assert cause_since(wrong, incident, ahead.fault, at(0)) == at(60)
+        assert cause_since(WELL, incident, ahead.fault, at(0)) == at(0)
 
 
 class TestCauses:

@@ -221,7 +221,7 @@ def test_a_need_that_falls_and_rises_again_restarts_no_deadline() -> None:
 
 
 class TestAfterTheRebootThatWasCalledFor:
-    def called(self) -> Stored:
+    def under_a_call(self) -> Stored:
         stored = Stored()
         for second in (1, 5, 20):
             reconciled(stored, on(dead(), gpu(1), busy=None), second)
@@ -230,7 +230,7 @@ class TestAfterTheRebootThatWasCalledFor:
 
     @pytest.mark.parametrize("why", ["Hung", "Released", "NvmlDown"])
     def test_a_gpu_that_cannot_be_read_calls_for_nothing(self, why: str) -> None:
-        stored = self.called()
+        stored = self.under_a_call()
         unread = on(
             gpu(0, presence="Unknown", presence_reason=why), gpu(1), boot="boot-2", busy=None
         )
@@ -241,13 +241,13 @@ class TestAfterTheRebootThatWasCalledFor:
         assert stored.incident.status.repair.needs == "NodeReboot"
 
     def test_a_report_that_is_not_believed_takes_nothing_back(self) -> None:
-        stored = self.called()
+        stored = self.under_a_call()
         silent = with_fields(on(dead(), gpu(1), boot="boot-2", busy=None), stale="silent")
 
         assert reconciled(stored, silent, 600)[0] == "True"
 
     def test_a_gpu_that_is_lost_still_is_called_for_anew(self) -> None:
-        stored = self.called()
+        stored = self.under_a_call()
         lost = on(dead(), gpu(1), boot="boot-2", busy=None)
 
         assert reconciled(stored, lost, 600)[:2] == ("True", "NodeRebootNeeded")
