@@ -21,7 +21,7 @@ from tests.remediator.histories.taints import follows_name, in_force, raises
 SETTLE, SOAK = 3.0, 600.0
 """Seconds, as in `builders.policy`."""
 WEEK = 7 * 86400.0 - 4000.0
-"""Seconds, less the time for which a Node may have been away before it is made again."""
+"""Seconds, less those that the leader's clock may be ahead."""
 ROUNDED = 1e-3
 """Seconds by which the history's own time may be off: a decision counts in microseconds."""
 RULE_STEPS = (CreateRule, ChangeRule, DeleteRule)
@@ -143,7 +143,8 @@ class Judged(Played):
         swapped = planned.uuid not in self.machine.boards()
         why = planned.course.reason
         # By now the name is another machine's, for a week since the Node of its own was deleted.
-        left = self.machine.now - self.machine.made_at >= WEEK and why.startswith("the machine of")
+        went_at = self.machine.stranded_at.get(planned.uuid, self.machine.now)
+        left = self.machine.now - went_at >= WEEK and why.startswith("the machine of")
         swapped &= why.startswith("another board is in its place") or left
         assert swapped or self.machine.gone or "RepairConfirmed" in stated, why
 

@@ -118,8 +118,11 @@ class Machine:
         """How the whole GPU is published besides."""
         self._lives = 1
         """Of the Node: each has a UID of its own."""
-        self.booted_at = self.made_at = -1e9
-        """`made_at`: when its Node was made again."""
+        self.booted_at = self._node_went_at = -1e9
+        self._taken_out: set[str] = set()
+        """Boards that another one replaced."""
+        self.stranded_at: dict[str, float] = {}
+        """Of a board that was taken out: when the Node of its machine was deleted."""
         self.boards_of_boot = set(self.boards())
         """Those that were plugged in at any time since then."""
 
@@ -384,13 +387,23 @@ class Machine:
         """Another release of the DRA driver names every device anew."""
         self._release += 1
 
+    def node_goes(self) -> None:
+        """Its object is deleted; nothing reports under its name any more."""
+        if not self.gone:
+            self._node_went_at = self.now
+        self.gone = self.silent = True
+
+    def node_is_back(self) -> None:
+        self.gone = self.silent = False
+
     def node_is_made_again(self, *, others: bool) -> None:
         """Under its name, as it was or with other boards: a machine that has just booted."""
         self._lives += 1
-        self.made_at = self.now
-        self.gone = self.silent = False
+        self.node_is_back()
         for index in range(len(self.gpus)) if others else ():
             self.board_is_swapped(index)
+        for uuid in self._taken_out:
+            self.stranded_at.setdefault(uuid, self._node_went_at)
         self.reboots()
 
     def board_moves_to_another_slot(self, index: int) -> None:
@@ -401,6 +414,7 @@ class Machine:
     def board_is_swapped(self, index: int) -> None:
         """Another board takes the place, the bus id and the device names."""
         self._boards += 1
+        self._taken_out.add(self.gpus[index].uuid)
         build = mig_gpu if self.gpus[index].mig else gpu
         other = build(self._boards)
         self.gpus[index] = msgspec.structs.replace(

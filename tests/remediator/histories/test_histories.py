@@ -264,14 +264,17 @@ class History(Leaders):
 
     @rule(others=st.booleans(), away=THEN, then=THEN, dies=DIES)
     def a_node_made_again(self, others: bool, away: float, then: float, dies: int) -> None:
-        self.machine.gone = self.machine.silent = True
+        self.machine.node_goes()
         self.then(away, dies)
         self.machine.node_is_made_again(others=others)
         self.then(then, dies)
 
     @rule(gone=st.booleans(), then=st.sampled_from([1.0, 61.0, 8 * 86400.0]), dies=DIES)
     def a_node_that_goes(self, gone: bool, then: float, dies: int) -> None:
-        self.machine.gone = self.machine.silent = gone
+        if gone:
+            self.machine.node_goes()
+        else:
+            self.machine.node_is_back()
         self.then(then, dies)
 
     @rule(index=INDEX, board=st.booleans(), early=st.booleans(), held=HELD, then=THEN, dies=DIES)
