@@ -4,6 +4,7 @@ Each group is one question about the incident. A field at its default is absent 
 deploy/crds/deviceincidents.yaml describes each field for users.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -67,8 +68,6 @@ _API_NAMES = {
     "clock_set_back_ms": "clockSetBackMilliseconds",
     "tainted_at": "taintedTime",
     "evicting_at": "evictingTime",
-    "started_at": "startTime",
-    "attempted_at": "attemptTime",
     "empty_since": "emptySinceTime",
     "drained_at": "drainedTime",
     "evicted": "evictedPods",
@@ -147,14 +146,23 @@ class Hardware(Entry, frozen=True, kw_only=True):
     """When it was tainted first. None: an older version recorded it, without the time."""
 
 
-class DeviceRounds(Entry, frozen=True):
-    """How often pods were evicted from a device and new ones joined its claim."""
+class DeviceEvictions(Entry, frozen=True):
+    """Evictions from one device by the Eviction API: each device's pods get a time of their own."""
 
     device: str
     rounds: int
     """Rounds of evictions; one more each time that new pods join a claim of the device."""
+    start_time: datetime | None = None
+    """When the first eviction of the present pods was requested, plus the time in which none was
+    requested. `evict.within` of the policy counts from it. None: no pod is there."""
+    attempt_time: datetime | None = None
+    """Last time at which evictions were requested. It is not updated at each attempt."""
     free_since_time: datetime | None = None
     """Since when no claim has held the device."""
+
+
+def first_start(evictions: Iterable[DeviceEvictions]) -> datetime | None:
+    return min((entry.start_time for entry in evictions if entry.start_time), default=None)
 
 
 class SeenSignal(Entry, frozen=True, kw_only=True):
@@ -283,18 +291,21 @@ class EvictionStatus(Group, frozen=True):
 
     tainted_at: datetime | None = None
     evicting_at: datetime | None = None
-    started_at: datetime | None = None
-    """When the first eviction of the present pods was requested, plus the time in which none was
-    requested. `evict.within` of the policy counts from it."""
-    attempted_at: datetime | None = None
-    """Last time at which evictions were requested. It is not updated at each attempt."""
-    rounds: tuple[DeviceRounds, ...] = ()
+    by_device: tuple[DeviceEvictions, ...] = ()
     empty_since: datetime | None = None
     """Since when the devices have had no allocated claim and no running pod."""
     drained_at: datetime | None = None
     evicted: tuple[AffectedPod, ...] = ()
     evicted_left_out: int = 0
     """Number of pods beyond the limit of `evicted`."""
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When the first eviction of pods that are there was requested."""
+        return first_start(self.by_device)
+
+    def of(self, device: Device) -> DeviceEvictions | None:
+        return next((entry for entry in self.by_device if entry.device == str(device)), None)
 
 
 class RepairStatus(Group, frozen=True):

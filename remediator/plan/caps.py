@@ -25,6 +25,7 @@ from remediator.model.incident import Incident
 from remediator.model.incident_status import (
     HARDWARE_LIMIT,
     RULES_NOT_SERVED,
+    DeviceEvictions,
     IncidentStatus,
     Target,
 )
@@ -138,6 +139,11 @@ class Finding(msgspec.Struct, frozen=True, dict=True):
         """Why others may use them as well, "" where none does."""
         return self.board.trust.refusal("name pods") or why_pods_incomplete(self.board)
 
+    @property
+    def evictions(self) -> DeviceEvictions | None:
+        """Those from its devices: the time of their pods began together (`findings_of`)."""
+        return self.incident.status.eviction.of(self.targets[0].name) if self.targets else None
+
     @cached_property
     def awaits(self) -> str:
         """What is missing of evidence that often arrives in two parts, before a taint."""
@@ -149,7 +155,7 @@ class Finding(msgspec.Struct, frozen=True, dict=True):
 def findings_of(
     board: Board, incident: Incident, fault: Fault, policy: Policy, now: datetime
 ) -> list[Finding]:
-    """Return one fault as its caps look at it, for each pool that has devices in its scope.
+    """Return one fault as its caps look at it: for each pool, and each time that its pods get.
 
     The policy holds for a device by its own pool: another driver that publishes the GPU as well
     must not lower what is done in the first.
@@ -170,21 +176,40 @@ def findings_of(
     pools: dict[tuple[str, str], list[Target]] = {}
     for target in targets:
         pools.setdefault((target.driver, target.pool), []).append(target)
-    places = [(board.place.within(*pool), tuple(here)) for pool, here in pools.items()]
+    places = [(board.place.within(*pool), here) for pool, here in pools.items()]
     return [
         Finding(
             board=board,
             incident=incident,
             fault=fault,
-            row=policy.row(fault.fault_class, place),
-            targets=here,
+            row=row,
+            targets=together,
             exact=exact,
             doubt=doubt,
             now=now,
-            out_of_reach=next((beyond[one.name].why for one in here if one.name in beyond), ""),
+            out_of_reach=next((beyond[one.name].why for one in together if one.name in beyond), ""),
         )
-        for place, here in places or [(board.place, ())]
+        for place, here in places or [(board.place, [])]
+        for row in (policy.row(fault.fault_class, place),)
+        for together in _by_time_to_leave(incident, row, here)
     ]
+
+
+def _by_time_to_leave(
+    incident: Incident, row: Row, targets: list[Target]
+) -> list[tuple[Target, ...]]:
+    """Return the devices whose pods are asked to leave from the same time on; the last come first.
+
+    Pods on one device must not be deleted because the time of those on another one is over.
+    """
+    if not (row.evicts_first and targets):
+        return [tuple(targets)]
+    found: dict[tuple[datetime, ...], list[Target]] = {}
+    for target in targets:
+        of = incident.status.eviction.of(target.name)
+        times = (of.start_time, of.attempt_time) if of else ()
+        found.setdefault(tuple(time for time in times if time), []).append(target)
+    return [tuple(found[times]) for times in sorted(found, reverse=True)]
 
 
 def _slices_meant(
@@ -340,7 +365,7 @@ def _requests(finding: Finding) -> Cap | None:
     if not finding.row.evicts_first:
         return None
     goal: Effect = "NoExecute" if plan.then == "NoExecute" else "Evict"
-    since = start_of_within(finding.incident.status, plan, finding.now)
+    since = start_of_within(finding.evictions, plan, finding.now)
     until = since + plan.within if plan.then == "NoExecute" and since else None
     if until is not None and finding.now >= until:
         return None

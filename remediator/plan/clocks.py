@@ -19,7 +19,7 @@ import msgspec
 
 from remediator.diagnose.fault import NEEDS, Healthy, Need
 from remediator.diagnose.readings import MISSING_FOR
-from remediator.model.incident_status import IncidentStatus, RepairRequest
+from remediator.model.incident_status import DeviceEvictions, IncidentStatus, RepairRequest
 from remediator.plan.board import RENEWALS_NEEDED, Board
 from remediator.plan.words import need_of
 from remediator.policy.table import Evict
@@ -370,13 +370,13 @@ COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
 is requested again within a minute."""
 
 
-def start_of_within(status: IncidentStatus, plan: Evict, now: datetime) -> datetime | None:
-    """Return from when `evict.within` counts: the one clock that pauses.
+def start_of_within(of: DeviceEvictions | None, plan: Evict, now: datetime) -> datetime | None:
+    """Return from when `evict.within` counts for a device: the one clock that pauses.
 
     It is moved on by the time without an attempt. Without the last attempt (an older CRD does not
     store it) all time counts.
     """
-    start, last = status.eviction.started_at, status.eviction.attempted_at
+    start, last = (of.start_time, of.attempt_time) if of else (None, None)
     if start is None or last is None:
         return start
     # If each pause restarted the time, recurring pauses would postpone NoExecute without limit. If
@@ -384,18 +384,17 @@ def start_of_within(status: IncidentStatus, plan: Evict, now: datetime) -> datet
     return start + max(now - last - _counts(plan), timedelta())
 
 
-def run_within(
-    status: IncidentStatus, plan: Evict, now: datetime
-) -> tuple[datetime, datetime | None]:
+def run_within(of: DeviceEvictions, plan: Evict, now: datetime) -> tuple[datetime, datetime | None]:
     """Return from when `within` counts and until when attempts are known, to be stored.
 
     Once the time is over, and between two attempts that are near enough, nothing is written.
     """
-    last, start = status.eviction.attempted_at, start_of_within(status, plan, now)
-    if start is None or status.eviction.started_at is None:
+    start = start_of_within(of, plan, now)
+    if start is None or of.start_time is None:
         return now, now
+    last = of.attempt_time
     if now - start >= plan.within:
-        return status.eviction.started_at, last
+        return of.start_time, last
     return start, now if last is None or now - last >= _counts(plan) / 2 else last
 
 

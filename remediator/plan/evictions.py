@@ -3,14 +3,14 @@
 Under `Evict` a device keeps its NoSchedule, and pods on it are evicted by the Eviction API, which
 respects PodDisruptionBudgets. It skips pods that NoExecute need not end: admin access, pods of
 DaemonSets, mirror pods, pods that another system must drain (`pods`), and pods that
-tolerate NoExecute as the eviction controller reads it. The clock of `evict.within` starts with the
-first attempt and is stored in the incident. It runs while a pod is there and nothing defers the
-evictions, so that pods always get the whole time. A shared claim can be joined under NoSchedule:
-pods that join later are a round of their own. Pure.
+tolerate NoExecute as the eviction controller reads it. The clock of `evict.within` is the device's
+own: it starts with the first attempt there and is stored in the incident. It runs while a pod is
+there and nothing defers the evictions, so that pods always get the whole time. A shared claim can
+be joined under NoSchedule: pods that join later are a round of their own. Pure.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
@@ -30,11 +30,12 @@ from remediator.model.incident import Incident
 from remediator.model.incident_status import (
     EVICTION_BLOCKED,
     AffectedPod,
-    DeviceRounds,
+    DeviceEvictions,
     IncidentStatus,
+    first_start,
 )
 from remediator.model.pod import PodFacts
-from remediator.model.taint_rule import Rule
+from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.board import Board
 from remediator.plan.clocks import run_within
 from remediator.plan.pods import DRAINERS, drainer, drainer_of, not_looked_at
@@ -58,6 +59,9 @@ PASSED_BY: Mapping[PassedBy, str] = {
 """Kinds of pods of which no eviction is ever requested, in words."""
 NAMED = 5
 """Pods that a message names."""
+INTERRUPTED_FOR = timedelta(minutes=10)
+"""An interruption of evictions that lasts longer begins the time of the pods anew, and fills no
+budget any more."""
 FOR_EVER = timedelta.max
 STAYS_AFTER = timedelta(minutes=10)
 """How long NoExecute stands before pods that it does not remove are left to a user. Longer than the
@@ -105,7 +109,7 @@ def plan_evictions(board: Board, granted: Granted, now: datetime) -> Planned:
     missed = bool(_pods_not_reached(board, granted))
     # Pods are listed on demand and not watched: no event reports that a list would succeed.
     unseen = board.pods is None and (missed or in_force(board, granted))
-    if not (evict or unseen or planned.since):
+    if not (evict or unseen or first_start(planned.evictions)):
         return planned
     again = now + (LOOK_AGAIN_BLOCKED if planned.blocked else LOOK_AGAIN)
     delete = _to_delete(board, granted) & {pod.uid for pod in evict}
@@ -211,12 +215,7 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     if granted.incident is None:
         return Planned(granted=granted)
     old = granted.incident.status
-    as_it_was = Planned(
-        granted=granted,
-        since=old.eviction.started_at,
-        attempted=old.eviction.attempted_at,
-        rounds=old.eviction.rounds,
-    )
+    as_it_was = Planned(granted=granted, evictions=old.eviction.by_device)
     if board.trust.refusal("disrupt") or board.pods is None:
         # Nothing shows that what blocked them is over, so its words stay.
         return _keep_blocked(as_it_was, old)
@@ -230,20 +229,8 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
         # NoExecute goes on, and what pods do is known all the same.
         planned = _with_those_left(board, as_it_was, {}, stands, now)
         return planned if planned.blocked else _keep_blocked(as_it_was, old)
-    rules = in_force(board, granted)
-    rounds = _rounds_to_keep(board, granted, old, now)
-    # A pod in its grace period still uses the device, so the time goes on.
-    there = () if granted.held_back else _there(board, rules, terminating=True)
-    if not there:
-        # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
-        deleted = {str(device): rule for device, rule in desired.items()}
-        goes_on = not rules and _there(board, deleted, terminating=True)
-        planned = as_it_was if goes_on else Planned(granted=granted)
-        planned = msgspec.structs.replace(planned, rounds=rounds)
-        return _with_those_left(board, planned, {}, stands, now)
-    since, attempted = run_within(old, granted.demanded.eviction.plan or Evict(), now)
-    counted = _count_rounds(board, granted, rounds, there, now)
-    planned = Planned(granted=granted, since=since, attempted=attempted, rounds=counted)
+    rules = {} if granted.held_back else in_force(board, granted)
+    planned = Planned(granted=granted, evictions=_evictions(board, granted, rules, now))
     return _with_those_left(board, planned, rules, stands, now)
 
 
@@ -375,7 +362,9 @@ def _time_is_over(planned: Planned, left: _Left, now: datetime) -> bool:
         return since is not None and now - since >= STAYS_AFTER
     if left.holder.device in planned.joined_too_often:
         return True  # nothing is requested there any more
-    plan, since = planned.demanded.eviction.plan, planned.since
+    plan = planned.demanded.eviction.plan
+    starts = {entry.device: entry.start_time for entry in planned.evictions}
+    since = starts.get(left.holder.device)
     return bool(plan and since and now - since >= plan.within)
 
 
@@ -435,43 +424,57 @@ def _tolerates(board: Board, pod: AffectedPod, rule: Rule, now: datetime) -> boo
     return now - (rule.time_added or now) < lasting
 
 
-def _rounds_to_keep(
-    board: Board, granted: Granted, old: IncidentStatus, now: datetime
-) -> tuple[DeviceRounds, ...]:
-    """Return the rounds that are kept: of devices under a rule that were not free for long.
+def _evictions(
+    board: Board, granted: Granted, rules: Mapping[str, Rule], now: datetime
+) -> tuple[DeviceEvictions, ...]:
+    """Return by device the evictions under these rules, and what is kept of earlier ones.
+
+    The time of the pods is over with the last of them. A hold ends it, too, and so does a long
+    interruption.
+    """
+    plan = granted.demanded.eviction.plan or Evict()
+    ruled = {str(rule.device): rule for rule in granted.rules}
+    # A pod in its grace period still uses the device, so its time goes on.
+    used = {pod.device for pod in _there(board, ruled, terminating=True)}
+    requested = used & rules.keys()
+    joined = _devices_with_new_pods(board, granted, now) if requested else frozenset[str]()
+    found = {device: DeviceEvictions(device, 1, now, now) for device in requested}
+    for entry in _evictions_to_keep(board, granted, now):
+        start, attempt, rounds = entry.start_time, entry.attempt_time, entry.rounds
+        if entry.device in requested:
+            start, attempt = run_within(entry, plan, now)
+            rounds += entry.device in joined
+        elif entry.device not in used or not _counts_on(granted, ruled[entry.device], entry, now):
+            start = attempt = None
+        found[entry.device] = msgspec.structs.replace(
+            entry, rounds=rounds, start_time=start, attempt_time=attempt
+        )
+    return tuple(found[device] for device in sorted(found))
+
+
+def _evictions_to_keep(board: Board, granted: Granted, now: datetime) -> Iterator[DeviceEvictions]:
+    """Yield the evictions from devices under a rule that were not free for long.
 
     A claim that is allocated holds its device, also while it is reserved for no pod.
     """
     ruled = {str(rule.device) for rule in granted.rules}
     held = {pod.device for pod in board.users.holders if pod.via != ADMIN}
-    kept = (
-        msgspec.structs.replace(
-            entry, free_since_time=None if entry.device in held else entry.free_since_time or now
-        )
-        for entry in old.eviction.rounds
-        if entry.device in ruled
-        and not (entry.free_since_time and now - entry.free_since_time >= FREE_FOR)
-    )
-    return tuple(kept)
+    for entry in granted.incident.status.eviction.by_device if granted.incident else ():
+        free = entry.free_since_time
+        if entry.device in ruled and not (free and now - free >= FREE_FOR):
+            free = None if entry.device in held else free or now
+            yield msgspec.structs.replace(entry, free_since_time=free)
 
 
-def _count_rounds(
-    board: Board,
-    granted: Granted,
-    kept: tuple[DeviceRounds, ...],
-    there: tuple[AffectedPod, ...],
-    now: datetime,
-) -> tuple[DeviceRounds, ...]:
-    """Return which round each device is in: one more where pods have joined since the last."""
-    joined = _devices_with_new_pods(board, granted, now)
-    found = {entry.device: entry for entry in kept}
-    for device in {pod.device for pod in there}:
-        before = found.get(device)
-        if before is None:
-            found[device] = DeviceRounds(device, 1)
-        elif device in joined:
-            found[device] = msgspec.structs.replace(before, rounds=before.rounds + 1)
-    return tuple(found[device] for device in sorted(found))
+def _counts_on(granted: Granted, rule: Rule, entry: DeviceEvictions, now: datetime) -> bool:
+    """Whether the time of the pods on a device is not begun anew, whoever is evicted just now."""
+    if rule.effect == "NoExecute":
+        return True
+    since = entry.attempt_time or entry.start_time
+    brief = since is not None and now - since < INTERRUPTED_FOR
+    # Such as while another device of the GPU gets its taint first.
+    waits = granted.demanded.goal in EVICTING and not granted.held_back
+    return rule.effect == "Evict" and waits and brief
 
 
 def _devices_with_new_pods(board: Board, granted: Granted, now: datetime) -> frozenset[str]:

@@ -14,7 +14,7 @@ holds, it may be the one under the hold. What a pod says of itself, by its toler
 promises it nothing: a tenant writes that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -25,7 +25,7 @@ from remediator.model import intent
 from remediator.model.claim import ADMIN, Claim
 from remediator.model.incident import Incident
 from remediator.model.incident_caps import cut
-from remediator.model.incident_status import IncidentStatus
+from remediator.model.incident_status import DeviceEvictions, EvictionStatus
 from remediator.model.pod import PodFacts
 from remediator.plan import overrides
 from remediator.plan.board import Board
@@ -145,8 +145,8 @@ def with_promises(
         incident = planned.incident or next(opened, None)
         if incident is not None:
             held = _promise_of_hold(board, planned, incident, seen, somewhere, now)
-            leaving = _promise_of_within(board, planned, incident, seen, now)
-            found += [promise for promise in (held, leaving) if promise is not None]
+            found += [held] if held else []
+            found += _promises_of_within(board, planned, incident, seen, now)
     found.sort(key=lambda promise: (promise.why, promise.pods))
     return msgspec.structs.replace(seen, promised=tuple(found))
 
@@ -182,56 +182,65 @@ def _promise_of_hold(  # noqa: PLR0917 - everything that it rests on
     return Promise(why=why, pods=pods, until=hold.until)
 
 
-def _promise_of_within(
+def _promises_of_within(
     board: Board, planned: Planned, incident: Incident, seen: Neighbours, now: datetime
-) -> Promise | None:
-    """Return what `evict.within` promises to pods on a device that is evicted from.
+) -> Iterator[Promise]:
+    """Yield what `evict.within` promises to pods on devices that are evicted from, by its end.
 
     From the taint on: pods that come later could see it.
     """
-    since = incident.status.eviction.started_at if planned.demanded.undecided else planned.since
-    # Before the first request evictions are about to begin on every tainted device.
-    effects = {"Evict"} if since else {"Evict", "NoSchedule"}
-    devices = {str(rule.device) for rule in planned.rules if rule.effect in effects}
-    pods = _there(board, seen, devices)
-    until = _until(board, planned, since, incident.status, now)
-    if not pods or (until is not None and now >= until):
-        return None
+    stored = incident.status.eviction
+    known = stored.by_device if planned.demanded.undecided else planned.evictions
+    begun = {entry.device: entry for entry in known if entry.start_time}
     # No eviction can be requested then, and the clock of `within` stands still: its end moves.
     stands = (
         bool(board.trust.refusal("disrupt"))
         or board.pods is None
         or isinstance(board.verdict, Unknown)
     )
-    why = f"{LEAVING}, incident {incident.name}"
-    return Promise(why=why, pods=pods, until=None if stands else until)
+    ends: dict[datetime | None, set[str]] = {}
+    for rule in planned.rules:
+        device = str(rule.device)
+        # Before the first request evictions are about to begin on every tainted device.
+        if rule.effect not in ({"Evict"} if device in begun else {"Evict", "NoSchedule"}):
+            continue
+        until = _until(board, planned, device, begun.get(device), stored, now)
+        if until is None or now < until:
+            ends.setdefault(None if stands else until, set()).add(device)
+    for until, devices in ends.items():
+        if pods := _there(board, seen, devices):
+            yield Promise(why=f"{LEAVING}, incident {incident.name}", pods=pods, until=until)
 
 
-def _until(
-    board: Board, planned: Planned, since: datetime | None, status: IncidentStatus, now: datetime
+def _until(  # noqa: PLR0917 - everything that it rests on
+    board: Board,
+    planned: Planned,
+    device: str,
+    begun: DeviceEvictions | None,
+    stored: EvictionStatus,
+    now: datetime,
 ) -> datetime | None:
     """Return when the time of evicted pods is over; None: it is not over, and the end is unknown.
 
     Where evictions wait for a budget it is over as if they had begun: that may last for ever.
     """
     plan, notice = planned.demanded.eviction.plan, planned.demanded.eviction.notice
-    if since is not None and plan is not None:
-        return (start_of_within(status, plan, now) or since) + plan.within
-    if since is not None:
-        return now if planned.blocked else None
-    if _begins(board, planned):
+    if begun is not None:
+        start = start_of_within(begun, plan, now) if plan else None
+        return start + plan.within if plan and start else now if planned.blocked else None
+    if _begins(board, planned, device):
         return None
-    if notice is None or status.eviction.tainted_at is None or not notice.plan.within:
+    if notice is None or stored.tainted_at is None or not notice.plan.within:
         return now
-    return status.eviction.tainted_at + notice.settle + notice.plan.within
+    return stored.tainted_at + notice.settle + notice.plan.within
 
 
-def _begins(board: Board, planned: Planned) -> bool:
-    """Whether evictions of some pods are about to be requested."""
+def _begins(board: Board, planned: Planned, device: str) -> bool:
+    """Whether evictions of pods on a device are about to be requested."""
     requested = {str(rule.device) for rule in planned.rules if rule.effect == "Evict"}
     running = {pod.uid for pod in board.pods or () if pod.running}
-    there = any(
-        affected.device in requested and affected.uid in running for affected in board.users.holders
+    there = device in requested and any(
+        affected.device == device and affected.uid in running for affected in board.users.holders
     )
     if planned.granted.held_back:  # they go on once that is over: no pod has had its time yet
         return there

@@ -18,7 +18,7 @@ from remediator.diagnose.fault import Need, Unknown
 from remediator.model.incident import Incident
 from remediator.model.incident_status import (
     AffectedPod,
-    DeviceRounds,
+    DeviceEvictions,
     SeenSignal,
     Target,
     WouldTaint,
@@ -329,12 +329,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """To be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach them."""
     delete: frozenset[str] = frozenset()
     """UIDs of those that are deleted instead, because NoExecute would delete them."""
-    since: datetime | None = None
-    """When the first eviction of the present pods was requested, as `evict.within` counts."""
-    attempted: datetime | None = None
-    """Until when evictions are known to have been requested."""
-    rounds: tuple[DeviceRounds, ...] = ()
-    """Rounds of evictions so far, by device."""
+    evictions: tuple[DeviceEvictions, ...] = ()
+    """By device, since when and in which round."""
     blocked: str = ""
     """Which pods are left once the time for evictions is over, and why."""
     blocked_by: BlockedBy = "DisruptionBudget"
@@ -380,8 +376,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def joined_too_often(self) -> frozenset[str]:
         """Devices that new pods joined too often after evictions: a user has to look."""
         return frozenset(
-            counted.device
-            for counted in self.rounds
+            entry.device
+            for entry in self.evictions
             # Not `>=`: the pods of the last round are evicted as well, and those after it wait.
-            if counted.rounds > ROUNDS and counted.free_since_time is None
+            if entry.rounds > ROUNDS and entry.free_since_time is None
         )

@@ -312,9 +312,7 @@ def _eviction(
     return EvictionStatus(
         tainted_at=clocks.whole_taint_since(board, incident.status, now, tainted=done.tainted),
         evicting_at=clocks.run("evicting", old.evicting_at, now, fact=evicting),
-        started_at=None if closed else planned.since,
-        attempted_at=None if closed else planned.attempted,
-        rounds=planned.rounds,
+        by_device=() if closed else planned.evictions,
         empty_since=empty_since(board, planned.granted, incident, now),
         drained_at=clocks.run("drained", old.drained_at, now, fact=drained),
         evicted=evicted[:PODS_LIMIT],

@@ -31,7 +31,7 @@ NEWER = {
     "fault": ("seenSignals", "slices"),
     "scope": ("hardware", "neighbors"),
     "stay": ("nodeUID", "siblings", "clockSetBackMilliseconds"),
-    "eviction": ("startTime", "attemptTime", "rounds", "emptySinceTime"),
+    "eviction": ("byDevice", "emptySinceTime"),
     "repair": ("request",),
     "policy": ("deviceClasses", "intents"),
 }

@@ -23,6 +23,7 @@ from remediator.diagnose.fault import Fault, FaultClass, Verdict
 from remediator.model.incident import Incident, IncidentSpec, incident_name, with_intent
 from remediator.model.incident_status import (
     EVICTION_BLOCKED,
+    DeviceEvictions,
     IncidentStatus,
     RepairRequest,
     ScopeStatus,
@@ -231,6 +232,13 @@ def with_fields(struct: T, **fields: Any) -> T:
 def make_status(**fields: Any) -> IncidentStatus:
     """Return the status of an incident; fields of its groups are enough."""
     return with_fields(IncidentStatus(), **fields)
+
+
+def evictions(
+    start: datetime | None, attempt: datetime | None = None, device: str = f"{DRIVER}/{NODE}/gpu-0"
+) -> tuple[DeviceEvictions, ...]:
+    """Evictions from one device, as an incident records them."""
+    return (DeviceEvictions(device, 1, start, attempt),)
 
 
 def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:

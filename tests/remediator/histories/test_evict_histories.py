@@ -41,10 +41,10 @@ class EvictHistory(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clocks: dict[str, timedelta] = {}
-        """By incident, how much of `within` has counted."""
-        self.requested: dict[str, float] = {}
-        """By incident, when its first eviction was requested."""
+        self.clocks: dict[tuple[str, str], timedelta] = {}
+        """By incident and device, how much of `within` has counted."""
+        self.requested: dict[tuple[str, str], float] = {}
+        """By incident and device, when the first eviction was requested."""
 
     @initialize(plan=PLANS)
     def a_policy(self, plan: Evict) -> None:
@@ -117,8 +117,9 @@ class EvictHistory(History):
 
     def forget(self, name: str) -> None:
         super().forget(name)
-        self.clocks.pop(name, None)
-        self.requested.pop(name, None)
+        for known in (self.clocks, self.requested):
+            for key in [key for key in known if key[0] == name]:
+                del known[key]
 
     def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
         super().judge(seen, decision, before)
@@ -127,10 +128,13 @@ class EvictHistory(History):
         self._noexecute_never_comes_early(decision)
         self._who_waits_is_never_deleted(decision)
         for step in decision.steps:
-            if isinstance(step, WriteStatus) and step.status.eviction.started_at is None:
-                self.requested.pop(step.incident.name, None)
-            elif isinstance(step, WriteStatus):
-                self.requested.setdefault(step.incident.name, self.machine.now)
+            if isinstance(step, WriteStatus):
+                name, by_device = step.incident.name, step.status.eviction.by_device
+                begun = {(name, each.device) for each in by_device if each.start_time}
+                for key in [key for key in self.requested if key[0] == name and key not in begun]:
+                    del self.requested[key]
+                for key in begun:
+                    self.requested.setdefault(key, self.machine.now)
 
     def then(self, seconds: float, dies: int) -> None:
         super().then(seconds, dies)
@@ -173,16 +177,18 @@ class EvictHistory(History):
                     self.machine.tenants.begins_to_end(by.name)
 
     def _noexecute_never_comes_early(self, decision: NodeDecision) -> None:
-        """Pods get the whole time from the first request of an eviction on."""
+        """Pods on each device get the whole time from the first request of their eviction on."""
         for step in decision.steps:
             if not isinstance(step, ChangeRule) or step.rule.effect != "NoExecute":
                 continue
             if step.stored.effect == "NoExecute" or not self.plan.within:
                 continue
-            since = self.calm.incidents[step.rule.incident].status.eviction.started_at
-            assert since is not None, "deleted without having been asked to leave"
+            name, device = step.rule.incident, str(step.rule.device)
+            of = self.calm.incidents[name].status.eviction.of(step.rule.device)
+            since = of.start_time if of else None
+            assert since is not None, "deleted without a request to leave"
             assert self.clock - since >= self.plan.within, "deleted before its time"
-            since_request = self.requested.get(step.rule.incident, self.machine.now)
+            since_request = self.requested.get((name, device), self.machine.now)
             waited = timedelta(seconds=self.machine.now - since_request)
             gained = min(max(self.plan.within / 10, COUNTS_LEAST), COUNTS_MOST) * self.jumps
             assert waited + gained >= self.plan.within, "deleted before its time by a wrong clock"
@@ -247,17 +253,19 @@ class EvictHistory(History):
 
     def _clocks_go_on(self) -> None:
         """What is stored is the same for a leader that dies, and nothing sets it back."""
+        there = dict[tuple[str, str], timedelta]()
         for name, incident in self.calm.incidents.items():
-            start, last = incident.status.eviction.started_at, incident.status.eviction.attempted_at
-            dying = self.dying.incidents[name].status
-            assert (start, last) == (dying.eviction.started_at, dying.eviction.attempted_at)
-            if start is None or last is None:
-                assert start is last
-                self.clocks.pop(name, None)
-            else:
-                assert start <= last <= self.latest
-                assert last - start >= self.clocks.get(name, timedelta()), "it is set back"
-                self.clocks[name] = last - start
+            by_device = incident.status.eviction.by_device
+            assert by_device == self.dying.incidents[name].status.eviction.by_device
+            for of in by_device:
+                if of.start_time is None or of.attempt_time is None:
+                    assert of.start_time is of.attempt_time
+                    continue
+                assert of.start_time <= of.attempt_time <= self.latest
+                key, lasted = (name, of.device), of.attempt_time - of.start_time
+                assert lasted >= self.clocks.get(key, timedelta()), "it is set back"
+                there[key] = lasted
+        self.clocks = there
 
 
 TestEvictHistories = EvictHistory.TestCase

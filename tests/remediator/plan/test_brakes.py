@@ -258,7 +258,7 @@ def test_a_wave_stops_no_eviction_by_request_that_goes_on() -> None:
 
     assert requested(decision) == ["train-0"]
     ((_, planned),) = decision.pairs
-    assert planned.since == at(START)
+    assert [entry.start_time for entry in planned.evictions] == [at(START)]
 
 
 def test_a_call_for_repair_waits_for_a_wave_and_costs_nothing_then() -> None:

@@ -16,7 +16,7 @@ from remediator.plan.spending import RuleAction, Spending, place_of, suffers
 from remediator.plan.stages import Demanded, Granted
 from remediator.plan.view import Changed, Fleet, names_on
 from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
-from tests.remediator.builders import at, policy, repair_request, with_fields
+from tests.remediator.builders import at, evictions, policy, repair_request, with_fields
 from tests.remediator.plan.fleets import (
     NOW,
     an_incident,
@@ -96,7 +96,7 @@ def fleets(draw: st.DrawFn) -> Fleet:
                 tainted_at=st.none() | TIMES,
                 drained_at=st.none() | TIMES,
                 empty_since=st.none() | TIMES,
-                started_at=st.none() | TIMES,
+                by_device=(st.none() | TIMES).map(evictions),
                 rules=st.sampled_from([(), noted(standing)]),
                 node_gone_since=st.none() | TIMES,
                 request=st.none() | st.builds(repair_request, TIMES),

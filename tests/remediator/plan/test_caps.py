@@ -27,6 +27,7 @@ from tests.remediator.builders import (
     NODE,
     action,
     at,
+    evictions,
     fault,
     gpu,
     incident,
@@ -331,7 +332,7 @@ class TestRequests:
     ) -> None:
         plan = Evict(within=timedelta(seconds=100), then=then)
         since = None if start is None else at(start)
-        begun = incident(0, rules=(RECORDED,), tainted_at=at(0), started_at=since)
+        begun = incident(0, rules=(RECORDED,), tainted_at=at(0), by_device=evictions(since))
         row = Row(fault_class="gpu", ceiling="NoExecute", mode="enforce", evict=plan)
 
         (answer,) = demands_of(board_of(TAINT), begun, [CERTAIN], policy_with(row), at(NOW))

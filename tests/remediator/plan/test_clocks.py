@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remediator.diagnose.fault import Healthy, Need, Sick, Unknown
-from remediator.model.incident_status import IncidentStatus, RuleRecord
+from remediator.model.incident_status import DeviceEvictions, RuleRecord
 from remediator.model.node import NodeFacts
 from remediator.plan import clocks
 from remediator.plan.board import BoardRules, Roster
@@ -16,6 +16,7 @@ from remediator.plan.view import Trust
 from remediator.policy.table import Evict
 from tests.remediator.builders import (
     at,
+    evictions,
     fault,
     gpu,
     make_board,
@@ -312,9 +313,8 @@ class TestTheStayThatIsRecorded:
 class TestTheTimeToEvictWithin:
     plan = Evict(within=timedelta(minutes=10))
 
-    def status(self, attempt: float | None) -> IncidentStatus:
-        last = None if attempt is None else at(attempt)
-        return make_status(started_at=at(0), attempted_at=last)
+    def evictions(self, attempt: float | None) -> DeviceEvictions:
+        return evictions(at(0), None if attempt is None else at(attempt))[0]
 
     @pytest.mark.parametrize(
         ("attempt", "now", "start"),
@@ -326,10 +326,10 @@ class TestTheTimeToEvictWithin:
         ],
     )
     def test_a_pause_is_not_counted(self, attempt: float | None, now: float, start: float) -> None:
-        assert clocks.start_of_within(self.status(attempt), self.plan, at(now)) == at(start)
+        assert clocks.start_of_within(self.evictions(attempt), self.plan, at(now)) == at(start)
 
     def test_the_first_attempt_begins_it(self) -> None:
-        assert clocks.run_within(IncidentStatus(), self.plan, at(9)) == (at(9), at(9))
+        assert clocks.run_within(evictions(None)[0], self.plan, at(9)) == (at(9), at(9))
 
     @pytest.mark.parametrize(
         ("now", "stored"),
@@ -342,7 +342,7 @@ class TestTheTimeToEvictWithin:
     def test_attempts_are_noted_now_and_then(self, now: float, stored: tuple[int, int]) -> None:
         start, last = stored
 
-        assert clocks.run_within(self.status(100), self.plan, at(now)) == (at(start), at(last))
+        assert clocks.run_within(self.evictions(100), self.plan, at(now)) == (at(start), at(last))
 
     def test_nothing_is_written_any_more_once_it_is_over(self) -> None:
-        assert clocks.run_within(self.status(590), self.plan, at(640)) == (at(0), at(590))
+        assert clocks.run_within(self.evictions(590), self.plan, at(640)) == (at(0), at(590))

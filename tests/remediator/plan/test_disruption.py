@@ -6,7 +6,7 @@ from exporter.model.device import Device
 from remediator.diagnose.fault import Unknown
 from remediator.model.incident_status import AffectedPod
 from remediator.plan.steps import EvictPod, disruption
-from tests.remediator.builders import DRIVER, at, make_board, uuid
+from tests.remediator.builders import DRIVER, at, evictions, make_board, uuid
 from tests.remediator.plan.fleets import an_incident
 
 
@@ -16,7 +16,7 @@ def test_an_eviction_begins_where_its_incident_has_not_begun_one(*, begun: bool)
     incident = an_incident(
         "a0",
         evicting_at=at(-60) if begun else None,
-        started_at=at(-60) if begun else None,
+        by_device=evictions(at(-60)) if begun else (),
     )
     board = make_board(Unknown("not read"), incidents=(incident,))
     step = EvictPod(uuid(0), AffectedPod("default", "train", "train", str(device), "uid"))

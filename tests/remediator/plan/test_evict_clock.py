@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from remediator.plan.clocks import start_of_within
 from remediator.plan.steps import EvictPod, WriteStatus
 from remediator.policy.table import Evict
-from tests.remediator.builders import Stored, at, make_status, policy, with_fields
+from tests.remediator.builders import Stored, at, evictions, policy, with_fields
 from tests.remediator.plan.evict_first import (
     REFUSED,
     START,
@@ -124,9 +124,9 @@ def test_an_eviction_costs_few_writes() -> None:
 
 
 def test_what_an_older_crd_does_not_store_counts_as_before() -> None:
-    status = make_status(started_at=at(0))
+    (of,) = evictions(at(0))
 
-    assert start_of_within(status, Evict(within=WITHIN), at(HOUR)) == at(0)
+    assert start_of_within(of, Evict(within=WITHIN), at(HOUR)) == at(0)
 
 
 @settings(max_examples=40, deadline=None)

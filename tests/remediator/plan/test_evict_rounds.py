@@ -74,7 +74,7 @@ class TestOtherDevices:
         decisions = play(stored, two, rows("wait"), 100, 150)
 
         assert {name for each in decisions for name in requested(each)} == {"b"}
-        rounds = {entry.device: entry.rounds for entry in stored.incident.status.eviction.rounds}
+        rounds = {entry.device: entry.rounds for entry in stored.incident.status.eviction.by_device}
         assert [rounds[f"gpu.nvidia.com/node-a/{name}"] for name in (SLICE_5, OTHER)] == [4, 1]
 
     def test_they_are_evicted_at_the_usual_pace_and_count_in_the_budget(self) -> None:
@@ -111,7 +111,7 @@ class TestTheirEnd:
         stored = begun(shared("p-0")[0], rows("wait"))
         for number in range(4):
             tick(stored, shared(f"p-{number}")[0], START + number * 5, rows("wait"))
-        assert stored.incident.status.eviction.rounds[0].rounds == ROUNDS + 1
+        assert stored.incident.status.eviction.by_device[0].rounds == ROUNDS + 1
         return stored
 
     def test_they_are_not_counted_beyond_the_first_that_is_too_many(self) -> None:
@@ -119,7 +119,7 @@ class TestTheirEnd:
         for number in range(4, 8):
             tick(stored, shared(f"p-{number}")[0], START + number * 5, rows("wait"))
 
-        assert [entry.rounds for entry in stored.incident.status.eviction.rounds] == [ROUNDS + 1]
+        assert [entry.rounds for entry in stored.incident.status.eviction.by_device] == [ROUNDS + 1]
 
     def test_noexecute_follows_after_the_time_to_evict_all_the_same(self) -> None:
         stored, asks = begun(shared("p-0")[0], rows("NoExecute")), rows("NoExecute")
@@ -138,11 +138,11 @@ class TestTheirEnd:
         stored, asks = self.over(), rows("wait")
 
         play(stored, seen(claims=()), asks, 100, 100 + FREE)
-        assert (stored.incident.status.eviction.rounds, blocked(stored)) == ((), "")
+        assert (stored.incident.status.eviction.by_device, blocked(stored)) == ((), "")
         later = play(stored, shared("late")[0], asks, 400, 405)
 
         assert [requested(each) for each in later] == [["late"], ["late"]]
-        assert [rounds.rounds for rounds in stored.incident.status.eviction.rounds] == [1]
+        assert [rounds.rounds for rounds in stored.incident.status.eviction.by_device] == [1]
 
     def test_who_looks_only_when_somebody_came_back_counts_the_minute_too(self) -> None:
         stored, asks = self.over(), rows("wait")
@@ -204,9 +204,9 @@ def test_no_more_devices_are_counted_than_the_crd_takes() -> None:
     status = stored.incident.status
 
     assert cut_to_limits(status) == status
-    (one,) = status.eviction.rounds
+    (one,) = status.eviction.by_device
     many = tuple(
         msgspec.structs.replace(one, device=f"d-{number}", free_since_time=at(number))
         for number in range(300)
     )
-    assert len(cut_to_limits(with_fields(status, rounds=many)).eviction.rounds) == 256
+    assert len(cut_to_limits(with_fields(status, by_device=many)).eviction.by_device) == 256

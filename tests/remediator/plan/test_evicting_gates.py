@@ -183,7 +183,7 @@ def test_a_wave_of_one_cause_stops_the_step_to_noexecute_and_no_eviction_that_go
     assert requested(decision) == ["train-0"]
     ((_, planned),) = decision.pairs
     assert planned.granted.deferred.startswith("NoExecute deferred: ")
-    assert planned.since == at(START)
+    assert [entry.start_time for entry in planned.evictions] == [at(START)]
 
 
 def test_who_joins_a_drained_gpu_is_evicted_only_where_the_budget_has_room() -> None:

@@ -219,7 +219,7 @@ def _since(rule: Rule, seconds: float) -> Rule:
 
 
 def rounds(stored: Stored) -> list[int]:
-    return [entry.rounds for entry in stored.incident.status.eviction.rounds]
+    return [entry.rounds for entry in stored.incident.status.eviction.by_device]
 
 
 class TestRounds:

@@ -6,7 +6,7 @@ from remediator.model.incident_status import EVICTION_BLOCKED, Condition, RuleRe
 from remediator.model.taint_rule import Rule
 from remediator.plan.view import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps
-from tests.remediator.builders import at
+from tests.remediator.builders import at, evictions
 from tests.remediator.plan.fleets import NOW, an_incident, desired, grant, rule, stored
 
 
@@ -20,7 +20,7 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
     noted = (RuleRecord(waited.name, waited.uid, str(waited.device), waited.effect),)
     incident = an_incident(
         "a0",
-        started_at=at(-600),
+        by_device=evictions(at(-600)),
         evicting_at=at(-600),
         rules=noted,
         conditions=(blocked,),

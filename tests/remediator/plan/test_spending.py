@@ -14,7 +14,7 @@ from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.place import Area, Place
 from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
-from tests.remediator.builders import DRIVER, at, policy
+from tests.remediator.builders import DRIVER, at, evictions, policy
 from tests.remediator.plan.fleets import (
     an_incident,
     budget,
@@ -184,7 +184,7 @@ class TestRulesThatAreNotServed:
         record = RuleRecord("r", "u1", f"{DRIVER}/node-a/gpu-0", effect)
         since = at(-60)
 
-        assert self.used(rules=(record,), started_at=since) == counted
+        assert self.used(rules=(record,), by_device=evictions(since)) == counted
 
     def test_count_for_no_eviction_once_the_gpu_is_drained(self) -> None:
         record = RuleRecord("r", "u1", f"{DRIVER}/node-a/gpu-0", "NoExecute")
