@@ -164,7 +164,7 @@ class Cache:
             reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
             rules, leftovers = self._rule_index.rules_of(node, reported)
             # An incident that is not looked up is opened again, under a name that is taken.
-            known = reported | {rule.gpu for rule in rules} | _uuids(devices)
+            known = reported | {rule.gpu for rule in (*rules, *leftovers)} | _uuids(devices)
             about = [("node", node), *(("gpu", uuid) for uuid in known)]
             incidents = tuple(self._incidents.under(about).values())
             names = {part.device for part in (*devices, *away)} | {rule.device for rule in rules}

@@ -108,6 +108,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Name of the object. A device always has the same one, so a crash makes no second rule."""
         return self.stored_as or rule_name(self.device)
 
+    @property
+    def is_edited(self) -> bool:
+        """Whether a user has changed its selector: it has the name that we give another device.
+
+        Its own device has no taint then, and needs the name.
+        """
+        return OUR_NAME.fullmatch(self.stored_as) is not None
+
 
 class ForeignRule(msgspec.Struct, frozen=True):
     """A DeviceTaintRule that is not ours. It is displayed and taken into account, never changed."""
@@ -134,6 +142,10 @@ class ForeignRule(msgspec.Struct, frozen=True):
 def is_label_value(text: str) -> bool:
     """Whether a text is a valid label value. A UUID that a DRA driver publishes may not be one."""
     return _LABEL_VALUE.fullmatch(text) is not None
+
+
+OUR_NAME = re.compile(r"draguard-[0-9a-f]{20}")
+"""Names that we give rules, one for each device."""
 
 
 def rule_name(device: Device) -> str:
@@ -288,7 +300,7 @@ def foreign_rule(raw: RawRule) -> ForeignRule:
 
 
 def split_duplicates(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """Return one rule for each device, and the duplicates as leftovers.
+    """Return one rule for each device; and the leftovers: duplicates and edited rules.
 
     The rule with the name that we give it is kept, not a copy under another name.
     """
@@ -296,8 +308,9 @@ def split_duplicates(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rul
     ordered = sorted(rules, key=lambda rule: (rule.device, rule.stored_as))
     kept: dict[Device, Rule] = {}
     for rule in ordered:
-        kept.setdefault(rule.device, rule)
-    leftovers = tuple(rule for rule in ordered if kept[rule.device] is not rule)
+        if not rule.is_edited:
+            kept.setdefault(rule.device, rule)
+    leftovers = tuple(rule for rule in ordered if kept.get(rule.device) is not rule)
     return tuple(kept.values()), leftovers
 
 

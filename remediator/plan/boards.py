@@ -88,7 +88,8 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
             uuid: gpu for uuid, gpu in found if not view.slices.elsewhere.get(uuid)
         } | reported
     remembered = {incident.spec.uuid for incident in view.stored.incidents if incident.open}
-    ruled = {rule.gpu for rule in view.stored.rules}
+    edited = (rule for rule in view.stored.leftovers if rule.is_edited)
+    ruled = {rule.gpu for rule in (*view.stored.rules, *edited)}
     here = {*reported} | {
         uuid for uuid in remembered | ruled if not view.slices.elsewhere.get(uuid)
     }
@@ -270,7 +271,9 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         rules=BoardRules(
             stored=rules,
             leftovers=tuple(
-                leftover for leftover in view.stored.leftovers if leftover.device in ruled
+                rule
+                for rule in view.stored.leftovers
+                if (rule.gpu == uuid if rule.is_edited else rule.device in ruled)
             ),
             unseen=tuple(rule for rule in view.stored.unseen if rule.gpu == uuid),
             served=view.stored.rules_served,

@@ -140,7 +140,8 @@ def _steps(board: Board, planned: Planned) -> Iterable[Step]:
         yield OpenIncident(planned.incident)
     for rule in gone:
         yield from _remove(board, planned, rule, creates=adds)
-    yield from (DeleteRule(rule, planned.course.reason) for rule in board.rules.leftovers)
+    for rule in board.rules.leftovers:
+        yield DeleteRule(rule, EDITED if rule.is_edited else planned.course.reason)
     for device, rule in desired_rules.items():
         if device not in stored:
             yield CreateRule(rule)
@@ -206,6 +207,7 @@ def gpu_of(step: Step) -> str:
 MOST_OPEN = 64
 """Open incidents of one node, more than it has GPUs: a node that reports ever new ones is lying."""
 
+EDITED = "its deviceSelector was changed, and a rule of Draguard stays with its device"
 _ORDER: tuple[type[Step], ...] = (
     CreateRule,
     # After what replaces it: hardware that gets another name is tainted without a gap.
@@ -279,6 +281,8 @@ def _rank(step: Step) -> tuple[int, int]:
         before = step.stored.effect
         # The pods may be those of healthy hardware that has got the name.
         if before in EVICTING and EFFECTS.index(effect) < EFFECTS.index(before):
+            return _FIRST, 0
+        if step.stored.is_edited:  # a rule for its own device needs its name
             return _FIRST, 0
     # For the GPU that it is given to this is a new taint.
     if isinstance(step, ChangeRule) and step.stored.gpu != step.rule.gpu:

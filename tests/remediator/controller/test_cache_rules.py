@@ -15,7 +15,7 @@ from remediator.controller.rule_index import RuleIndex
 from remediator.model import taint_rule
 from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from remediator.plan.node_decision import decide_node
-from remediator.plan.steps import ChangeRule
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
 from tests.remediator.builders import DRIVER, RESET, at, gpu, policy, report, uuid, with_fields
 from tests.remediator.controller.test_cache import Marks, believed, health, raw_rule, slice_of
 
@@ -114,6 +114,34 @@ class TestAPersonsHand:
         (rule,) = cache.view("node-a", believed).stored.rules
         assert (rule.gpu, rule.stripped) == (uuid(0), True)
         assert cache.view("node-a", believed).stored.foreign == ()
+
+    @pytest.mark.parametrize("other", ["gpu-1", "gpu-9"], ids=["published", "not published"])
+    def test_a_rule_whose_selector_was_edited_is_deleted_and_its_own_device_tainted(
+        self, cache: Cache, other: str
+    ) -> None:
+        """Both have one name: the sick GPU could not be tainted while the edited rule was there."""
+        raw = raw_rule(effect="NoExecute")
+        selector = Selector(DRIVER, "node-a", other)
+        put(cache, with_fields(raw, spec=with_fields(raw.spec, device_selector=selector)))
+        cache.put_report("node-a", health("node-a", report(gpu(0, recovery_action=RESET), gpu(1))))
+
+        steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
+
+        first, *later = steps
+        assert isinstance(first, DeleteRule)
+        assert (first.stored.name, first.stored.device.device) == (raw.metadata.name, other)
+        (made,) = (step.rule for step in later if isinstance(step, CreateRule))
+        assert (made.device.device, made.name) == ("gpu-0", raw.metadata.name)
+
+    def test_an_edited_rule_goes_also_once_the_gpu_is_healthy(self, cache: Cache) -> None:
+        raw = raw_rule()
+        selector = Selector(DRIVER, "node-a", "gpu-9")
+        put(cache, with_fields(raw, spec=with_fields(raw.spec, device_selector=selector)))
+        cache.put_report("node-a", health("node-a", report(gpu(0))))
+
+        steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
+
+        assert [type(step) for step in steps] == [DeleteRule]
 
     def test_a_rule_whose_cause_was_emptied_is_still_ours_and_gets_its_words_back(
         self, cache: Cache

@@ -206,6 +206,12 @@ class TestTwoRulesForOneDevice:
 
         assert taint_rule.split_duplicates([copy]) == ((copy,), ())
 
+    def test_a_rule_whose_selector_a_user_has_changed_counts_for_no_device(self) -> None:
+        edited = rule(9, stored_as=rule(3).name)
+
+        assert edited.is_edited
+        assert taint_rule.split_duplicates([edited]) == ((), (edited,))
+
 
 @pytest.mark.parametrize(
     ("selector", "narrowed"),
