@@ -1,8 +1,9 @@
 """Links: the fabric as a GPU sees it, NVLinks that went down, NVSwitches, NVLink5's hex words.
 
-A link has two ends, and the one that reports is not always the one that failed. So what a peer may
-have caused is a remark and never a fault: neighbours are informed and not tainted. Nothing here is
-a reason to evict pods. Pure.
+A link has two ends, and the one that reports is not always the one that failed. So what a peer has
+caused, by what it reports itself, is a remark and never a fault: neighbours are informed and not
+tainted. Where both ends lost as many links, neither explains the other, and work over that link
+fails on both: each has the fault. Nothing here is a reason to evict pods. Pure.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,10 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
         yield _fault(gpu, "fabric-unhealthy", evidence, "fabric-recovery")
     if gpu.nvlink.failed and not _other_end(gpu, around):
         links = _numbers(gpu.nvlink.failed)
-        yield _fault(gpu, "nvlink-failed", f"NVLink {links} went down in this boot", "gpu-reset")
+        evidence = f"NVLink {links} went down in this boot"
+        others = ", ".join(peer.uuid for peer in around.peers(gpu) if peer.nvlink.failed)
+        evidence += f", as on {others}: either end may be the cause" if others else ""
+        yield _fault(gpu, "nvlink-failed", evidence, "gpu-reset")
     for switch in around.switches:
         for record in switch.sxids:
             # By the code: "Fatal" is also printed for one port, and that shows as XID 74 on its
@@ -145,8 +149,8 @@ def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     for peer in around.peers(gpu):
         if peer.presence != "Present" or requested_action(peer) is not None:
             return f"{peer.uuid} on the same node is in trouble"
-        if peer.nvlink.failed:
-            return f"{peer.uuid} lost links too, and either end may be the cause"
+        if len(peer.nvlink.failed) > len(gpu.nvlink.failed):
+            return f"{peer.uuid} lost more links"
     return ""
 
 

@@ -205,7 +205,7 @@ class TestFabric:
             dead(1),
             gpu(1, presence="Unknown"),
             gpu(1, recovery_action=RESET),
-            gpu(1, nvlink=NvlinkHealth(failed=(2,))),
+            gpu(1, nvlink=NvlinkHealth(failed=(2, 3))),
         ],
     )
     def test_a_neighbour_in_trouble_explains_lost_links_and_is_reported(
@@ -217,6 +217,23 @@ class TestFabric:
         assert isinstance(verdict(one, around), Healthy)
         (remark,) = links.remarks(one, around)
         assert peer.uuid in remark
+
+    def test_a_link_that_both_ends_lost_is_a_fault_of_both(self) -> None:
+        """Such as a bridge that failed: neither end may be lost to sight for the other's sake."""
+        both = [gpu(index, nvlink=NvlinkHealth(failed=(index,))) for index in (0, 1)]
+
+        for one, other in (both, both[::-1]):
+            found = faults(one, gpus=tuple(both))
+            assert f"as on {other.uuid}: either end" in found["nvlink-failed"].evidence
+
+    def test_of_a_gpu_and_its_peers_the_one_that_lost_most_links_is_at_fault(self) -> None:
+        hub, *ends = (gpu(index, nvlink=NvlinkHealth(failed=(0,))) for index in range(4))
+        hub = with_fields(hub, nvlink=NvlinkHealth(failed=(0, 1, 2)))
+
+        assert [bool(faults(each, gpus=(hub, *ends))) for each in (hub, *ends)] == [
+            True,
+            *[False] * 3,
+        ]
 
     @pytest.mark.parametrize("mig", [True, None])
     def test_links_are_down_where_mig_may_be_on(self, mig: bool | None) -> None:
