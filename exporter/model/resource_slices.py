@@ -226,19 +226,24 @@ def inventory(
     return tuple(found[name] for name in sorted(found))
 
 
-def incomplete(slices: Iterable[ResourceSlice]) -> frozenset[PoolKey]:
-    """Return the pools whose newest generation is not there as a whole."""
+def incomplete(slices: Iterable[ResourceSlice]) -> dict[PoolKey, frozenset[tuple[str, str]]]:
+    """Return the pools whose newest generation is not there as a whole, with what there is of it.
+
+    That is the name and the resource version of each slice: they stay while the driver is away.
+    """
     pools: dict[PoolKey, list[ResourceSlice]] = {}
     for resource_slice in slices:
         pools.setdefault((resource_slice.spec.driver, resource_slice.spec.pool.name), []).append(
             resource_slice
         )
-    found: set[PoolKey] = set()
+    found: dict[PoolKey, frozenset[tuple[str, str]]] = {}
     for key, members in pools.items():
         newest = max(member.spec.pool.generation for member in members)
-        if not _whole([member for member in members if member.spec.pool.generation == newest]):
-            found.add(key)
-    return frozenset(found)
+        there = [member for member in members if member.spec.pool.generation == newest]
+        if not _whole(there):
+            names = (member.metadata for member in there)
+            found[key] = frozenset((name.name, name.resource_version) for name in names)
+    return found
 
 
 def _whole(generation: list[ResourceSlice]) -> bool:

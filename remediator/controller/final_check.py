@@ -7,14 +7,21 @@ reads intents and stop again before an eviction that has begun is requested once
 recovered GPU is untainted, it reads the node's report and the GPU's incident.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
 from typing import Protocol
 
 import msgspec
 
 from exporter.model.device import NVIDIAS, Device, GpuDrivers
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth
-from exporter.model.resource_slices import ResourceSlice, SliceDevice, incomplete, inventory
+from exporter.model.resource_slices import (
+    PoolKey,
+    ResourceSlice,
+    SliceDevice,
+    incomplete,
+    inventory,
+)
 from kubeapi.client import UNREADABLE, ApiError, NotFound
 from kubeapi.resources import INCIDENTS, REPORTS
 from remediator.controller.versions import GROUP
@@ -27,6 +34,12 @@ from remediator.plan.view import NodeView
 MOST_UNREPORTED = 128
 """Claims of a node's pods that are read beside those that the watch has reported. Those of other
 drivers are among them, and a tenant's pods may name any number."""
+
+
+STALLED_AFTER = 300.0
+"""Seconds after which a driver that has published only a part of a pool is taken to be away, such
+as one that cannot start because a GPU is lost. Nothing is allocated from such a pool, so the claims
+on it are those that the watches reported."""
 
 
 class _Slices(msgspec.Struct, frozen=True):
@@ -87,8 +100,11 @@ class FinalCheck:
         pods: Pods,
         stop: Stop,
         drivers: GpuDrivers = NVIDIAS,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._drivers = drivers
+        self._drivers, self._clock = drivers, clock
+        self._partial: dict[PoolKey, tuple[frozenset[tuple[str, str]], float]] = {}
+        """Pools of which a part is published: which slices, and since when they have been so."""
         self._reader, self._slices, self._claims = reader, slices, claims
         self._pods, self._stop = pods, stop
 
@@ -158,12 +174,26 @@ class FinalCheck:
             for raw in answer.items
             if msgspec.json.decode(raw, type=_Published).spec.driver in self._drivers
         ]
-        if {(name.driver, name.pool) for name in devices} & incomplete(stored):
+        if self._are_published_anew(stored, devices):
             return f"the devices of {view.node} are being published anew"
         found = inventory(stored, self._drivers, view.slices.inventory)
         if _hardware(found) != _hardware(view.slices.inventory):
             return f"{view.node} publishes other devices than the watch reported"
         return ""
+
+    def _are_published_anew(
+        self, stored: Iterable[ResourceSlice], devices: Iterable[Device]
+    ) -> bool:
+        """Whether a driver is about to publish devices: it may give their names to others."""
+        partial, now, begun = incomplete(stored), self._clock(), False
+        for key in {(name.driver, name.pool) for name in devices}:
+            there = partial.get(key)
+            before, since = self._partial.pop(key, (None, now))
+            if there is not None:
+                since = since if before == there else now
+                self._partial[key] = there, since
+                begun |= now - since < STALLED_AFTER
+        return begun
 
     def _pods_differ(self, view: NodeView) -> str:
         pods = self._pods.list_newest(view.node)

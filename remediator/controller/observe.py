@@ -105,7 +105,7 @@ class Cluster:
         self._fetched: dict[str, Fetched] = {}
         watched = self.informers
         self._final_check = FinalCheck(
-            client, watched.slices, watched.claims, pods, watched.emergency, drivers
+            client, watched.slices, watched.claims, pods, watched.emergency, drivers, elapsed
         )
         self.takeover = Takeover(client, watched.rules, watched.incidents, elapsed)
 

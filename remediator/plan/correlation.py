@@ -17,8 +17,9 @@ work is kept away all the same. Decided on purpose:
   is as new as any other when it gets a worse fault together with them. Its class only rises, and
   another cause of that class is new once: with the first XID or source that the incident has no
   record of. Causes that alternate would hold its evictions for ever otherwise.
-- Open incidents count, in every mode. When they are closed, or the window has passed since the last
-  further node joined, evictions go on by themselves.
+- Open incidents count in every mode, and those that tainted also once they are closed: a bad driver
+  fails as many GPUs, however soon each recovers. When the window has passed since the last further
+  node joined, evictions go on by themselves.
 - After a change of the policy everything waits that does not evict yet where more is permitted than
   before, also what stood for weeks in incident-only. This leaves time to look at what was switched
   on. The end of an exemption is such a change for the GPUs that it spared, however it ends: the
@@ -74,7 +75,7 @@ class Waves:
         self._policy = policy
         self._limits = policy.limits.correlation
         self._now = now
-        self._open: dict[str, list[Incident]] | None = None
+        self._known: dict[str, list[Incident]] | None = None
 
     def wave_of(self, incident: Incident, place: Place) -> Wave | None:
         """Return why the eviction for an incident waits, None when nothing defers it.
@@ -154,12 +155,12 @@ class Waves:
         }
 
     def _by_cause(self) -> Mapping[str, list[Incident]]:
-        if self._open is None:
-            self._open = {}
+        if self._known is None:
+            self._known = {}
             for incident in self._fleet.incidents:
-                if incident.status.history.closed_at is None and not is_syslog_only(incident):
-                    self._open.setdefault(cause_of(incident), []).append(incident)
-        return self._open
+                if not is_syslog_only(incident):
+                    self._known.setdefault(cause_of(incident), []).append(incident)
+        return self._known
 
 
 def cause_of(incident: Incident) -> str:

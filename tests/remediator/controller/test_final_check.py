@@ -1,6 +1,6 @@
 """The final check before a disruption: what the API server has now of slices, claims, intents."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from remediator.controller.emergency import ANNOTATION
-from remediator.controller.final_check import FinalCheck
+from remediator.controller.final_check import STALLED_AFTER, FinalCheck
 from remediator.model.incident import Incident
 from remediator.model.incident_status import AffectedPod
 from remediator.model.pod import PodFacts
@@ -315,6 +315,53 @@ def test_before_a_repair_of_the_node_its_pods_are_listed_anew(
     differs = check.differs(seen, begins)
     assert why in differs
     assert bool(why) == bool(differs)
+
+
+class HalfPublished(Truth):
+    """The driver has updated one of two slices to another generation."""
+
+    version = "7"
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        answer = super().get(path, params)
+        if "resourceslices" not in path:
+            return answer
+        (one,) = msgspec.json.decode(answer)["items"]
+        one["metadata"] |= {"resourceVersion": self.version}
+        one["spec"]["pool"] |= {"generation": 2, "resourceSliceCount": 2}
+        return msgspec.json.encode({"items": [one]})
+
+
+class TestAPoolThatIsPublishedInPart:
+    """A driver may die between two slices, and not start again because a GPU is lost."""
+
+    seen = view(dead(0), gpu(1))
+
+    def looks(self, *times: float, changed: bool = False) -> list[str]:
+        """Return what differs at these times; `changed`: the driver goes on writing."""
+        truth = HalfPublished(published(gpu(1)), (), (), report=self.seen.agent.report)
+        kinds = Kind("resourceslices"), Kind("resourceclaims")
+        clock = iter(times)
+        check = FinalCheck(truth, *kinds, truth, truth, clock=lambda: next(clock))
+        devices = frozenset(part.device for part in published(dead(0)))
+        found: list[str] = []
+        for time in times:
+            truth.version = str(time) if changed else truth.version
+            found.append(check.differs(self.seen, Disruption(devices)))
+        return found
+
+    def test_is_waited_for_while_its_driver_may_be_at_it(self) -> None:
+        found = self.looks(0, 10, STALLED_AFTER - 1)
+
+        assert all("are being published anew" in why for why in found)
+
+    def test_defers_no_eviction_for_ever(self) -> None:
+        assert self.looks(0, STALLED_AFTER)[-1] == ""
+
+    def test_is_waited_for_as_long_as_it_changes(self) -> None:
+        found = self.looks(0, STALLED_AFTER, changed=True)
+
+        assert "are being published anew" in found[-1]
 
 
 class TestDriverAway:

@@ -222,7 +222,11 @@ class TestCeilings:
 
     @pytest.mark.parametrize(
         ("started", "limit"),
-        [(-1.0, ("nothing", "NoExecute")), (1.0, ("later pods", "NoSchedule"))],
+        [
+            (-1.0, ("nothing", "NoExecute")),
+            (1.0, ("later pods", "NoSchedule")),
+            (3600.0, ("nothing", "NoExecute")),  # by a clock that was ahead
+        ],
     )
     def test_an_error_that_is_over_evicts_no_pod_that_came_after_it(
         self, started: float, limit: tuple[str, Effect]
