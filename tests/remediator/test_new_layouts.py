@@ -18,6 +18,7 @@ from tests.remediator.builders import (
     Stored,
     action,
     at,
+    gpu,
     mig_gpu,
     published,
     view,
@@ -335,3 +336,19 @@ def test_a_name_keeps_its_taint_while_nothing_says_of_which_memory_its_new_slice
     )
     settle(stored, with_fields(moved, inventory=known), 310)
     assert stored.effects() == {"slice-0": "NoSchedule"}, "the report says where it is"
+
+
+def test_mig_that_is_off_for_a_while_leaves_the_other_slices_free() -> None:
+    """While it is off the whole GPU has a rule, for the failed memory in it."""
+    sliced, stored = failed_at_4(), Stored()
+    whole = gpu(0, *sliced.xids, mig=False, recovery_action=sliced.recovery_action)
+    for seconds in (1, 3, 6):
+        settle(stored, view(sliced), seconds)
+    for seconds in (60, 70):
+        settle(stored, view(whole), seconds)
+    assert stored.effects().keys() == {SLICE_5, "gpu-0"}
+
+    for seconds in (120, 130, 140):
+        settle(stored, view(sliced), seconds)
+
+    assert stored.effects().keys() == {SLICE_5, "gpu-0"}
