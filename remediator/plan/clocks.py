@@ -19,7 +19,12 @@ import msgspec
 
 from remediator.diagnose.fault import NEEDS, Healthy, Need
 from remediator.diagnose.readings import MISSING_FOR
-from remediator.model.incident_status import DeviceEvictions, IncidentStatus, RepairRequest
+from remediator.model.incident_status import (
+    STATE_UNKNOWN,
+    DeviceEvictions,
+    IncidentStatus,
+    RepairRequest,
+)
 from remediator.plan.board import RENEWALS_NEEDED, Board
 from remediator.plan.words import need_of
 from remediator.policy.table import Evict
@@ -365,6 +370,9 @@ def volatile_before(board: Board, status: IncidentStatus) -> int | None:
     return 0 if loaded or fell else status.recovery.dbe_volatile
 
 
+INTERRUPTED_FOR = timedelta(minutes=10)
+"""Evictions that are interrupted for longer fill no budget any more, and a budget must grant them
+before they go on."""
 COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
 """How long an attempt counts of `within` at most, between these: a tenth of it. A refused eviction
 is requested again within a minute."""
@@ -382,6 +390,16 @@ def start_of_within(of: DeviceEvictions | None, plan: Evict, now: datetime) -> d
     # If each pause restarted the time, recurring pauses would postpone NoExecute without limit. If
     # pauses counted, pods would be deleted without a request to evict them.
     return start + max(now - last - _counts(plan), timedelta())
+
+
+def are_interrupted(status: IncidentStatus, now: datetime) -> bool:
+    """Whether no eviction by request goes on: none has begun, or its GPU is Unknown for long."""
+    unknown = (
+        (condition.type, condition.status) == (STATE_UNKNOWN, "True")
+        and now - condition.last_transition_time >= INTERRUPTED_FOR
+        for condition in status.conditions
+    )
+    return status.eviction.started_at is None or any(unknown)
 
 
 def run_within(of: DeviceEvictions, plan: Evict, now: datetime) -> tuple[datetime, datetime | None]:

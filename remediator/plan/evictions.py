@@ -37,7 +37,7 @@ from remediator.model.incident_status import (
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.board import Board
-from remediator.plan.clocks import run_within
+from remediator.plan.clocks import INTERRUPTED_FOR, are_interrupted, run_within
 from remediator.plan.pods import DRAINERS, drainer, drainer_of, not_looked_at
 from remediator.plan.stages import ROUNDS, BlockedBy, Granted, Planned
 from remediator.plan.words import some
@@ -59,9 +59,6 @@ PASSED_BY: Mapping[PassedBy, str] = {
 """Kinds of pods of which no eviction is ever requested, in words."""
 NAMED = 5
 """Pods that a message names."""
-INTERRUPTED_FOR = timedelta(minutes=10)
-"""An interruption of evictions that lasts longer begins the time of the pods anew, and fills no
-budget any more."""
 FOR_EVER = timedelta.max
 STAYS_AFTER = timedelta(minutes=10)
 """How long NoExecute stands before pods that it does not remove are left to a user. Longer than the
@@ -197,12 +194,10 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
         for rule in board.rules.stored
         if rule.effect == "Evict" and rule.device in devices
     }
+    status = incident.status
     # `evicting_at` stays once it is set, and the start time ends with the last pod: so these are
-    # pods that came after a drain.
-    ended = (
-        incident.status.eviction.evicting_at is not None
-        and incident.status.eviction.started_at is None
-    )
+    # pods that came after a drain, or after a time for which nobody evicted them.
+    ended = status.eviction.evicting_at is not None and are_interrupted(status, now)
     return ended and any(not _skip_reason(board, pod, rules, now) for pod in _there(board, rules))
 
 

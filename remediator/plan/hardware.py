@@ -233,8 +233,8 @@ def tainted_hardware(
         # A fault of any other class is the GPU's, whichever slice the rule is on: what is cut from
         # the GPU later is tainted, too.
         # So is one of a GPU that is known to have no slices: not by what is published now, as they
-        # may be wiped for a moment. But where the failed memory is recorded the GPU has its rule for
-        # that alone, such as while MIG is off, and its other slices are well once they are back.
+        # may be wiped for a moment. But where the failed memory is recorded, the GPU has its rule
+        # for that alone, such as while MIG is off: its other slices will be well.
         unsliced = board.gpu is not None and board.gpu.mig is False
         whole = rule.uuid == rule.gpu and unsliced and not places
         if rule.fault != "contained" or whole:

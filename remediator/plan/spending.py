@@ -32,11 +32,11 @@ import msgspec
 from remediator.model.incident import Incident
 from remediator.model.incident_status import (
     EVICTION_BLOCKED,
-    STATE_UNKNOWN,
     IncidentStatus,
     RepairRequest,
 )
 from remediator.model.taint_rule import EFFECTS, Effect, Rule
+from remediator.plan.clocks import are_interrupted
 from remediator.plan.view import Emptied, Fleet, GpuPlace, names_on
 from remediator.plan.words import MODES
 from remediator.policy.limits import KEYS, WORDS, Caps, Ground, Limits
@@ -58,9 +58,6 @@ _INCLUDED: Mapping[Action, tuple[Action, ...]] = {
     "call": ("call",),
 }
 """What an action counts as."""
-UNKNOWN_FOR = timedelta(minutes=10)
-"""While a GPU is unknown no eviction is requested, and its time stands still. That may last for
-weeks, so after this it counts only once it is known again."""
 _NONE = frozenset[str]()
 
 
@@ -448,12 +445,7 @@ def emptied_rules(status: IncidentStatus, now: datetime) -> Iterator[Emptied]:
         for condition in status.conditions
         if (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
     }
-    paused = any(
-        (condition.type, condition.status) == (STATE_UNKNOWN, "True")
-        and now - condition.last_transition_time >= UNKNOWN_FOR
-        for condition in status.conditions
-    )
-    waits = status.eviction.started_at is None or bool(blocked) or paused
+    waits = bool(blocked) or are_interrupted(status, now)
     stay = "PodsStay" in blocked
     over = {"NoExecute", "Evict"} if drained or stay else {"Evict"} if waits else set[str]()
     for rule in status.scope.rules:

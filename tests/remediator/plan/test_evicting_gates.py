@@ -19,10 +19,12 @@ from tests.remediator.builders import (
     Stored,
     at,
     dead,
+    evictions,
     policy,
     until,
     view,
 )
+from tests.remediator.plan import fleets
 from tests.remediator.plan.evict_first import (
     REFUSED,
     START,
@@ -203,3 +205,26 @@ def test_who_joins_a_drained_gpu_is_evicted_only_where_the_budget_has_room() -> 
 
     after = play(stored, on("a"), asks, 105, 140)
     assert {name for each in after for name in requested(each)} == {"a"}
+
+
+@pytest.mark.parametrize(("silent_for", "asks_again"), [(300.0, False), (700.0, True)])
+def test_evictions_that_were_interrupted_for_long_need_a_budget_again(
+    silent_for: float, *, asks_again: bool
+) -> None:
+    """Meanwhile they fill none, so another GPU was evicted from in their place."""
+    one, asks = seen(pod()), rows(limits=Limits(evict=Caps(cluster=Cap(1))))
+    stored = begun(one, asks)
+    tick(stored, one, START, asks)
+    play(stored, seen(pod(), stale="silent"), asks, START + 5, START + silent_for, every=60)
+    other = fleets.stored(fleets.rule("b0", "Evict"))
+    goes_on = fleets.an_incident("b0", evicting_at=at(0), by_device=evictions(at(0)))
+
+    fleet = stored.fleet()
+    fleet = msgspec.structs.replace(
+        fleet, rules=(*fleet.rules, *other), incidents=(*fleet.incidents, goes_on)
+    )
+    decision = decide_node(stored.over(one), fleet, asks, at(START + silent_for + 5))
+
+    ((_, planned),) = decision.pairs
+    assert requested(decision) == ([] if asks_again else ["train-0"])
+    assert ("budget" in planned.granted.deferred) == asks_again
