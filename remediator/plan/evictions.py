@@ -37,7 +37,12 @@ from remediator.model.incident_status import (
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.board import Board
-from remediator.plan.clocks import INTERRUPTED_FOR, are_interrupted, run_within
+from remediator.plan.clocks import (
+    INTERRUPTED_FOR,
+    are_interrupted,
+    run_within,
+    start_of_within,
+)
 from remediator.plan.pods import DRAINERS, drainer, drainer_of, not_looked_at
 from remediator.plan.stages import ROUNDS, BlockedBy, Granted, Planned
 from remediator.plan.words import some
@@ -109,20 +114,24 @@ def plan_evictions(board: Board, granted: Granted, now: datetime) -> Planned:
     if not (evict or unseen or first_start(planned.evictions)):
         return planned
     again = now + (LOOK_AGAIN_BLOCKED if planned.blocked else LOOK_AGAIN)
-    delete = _to_delete(board, granted) & {pod.uid for pod in evict}
+    delete = _to_delete(board, planned, now) & {pod.uid for pod in evict}
     return msgspec.structs.replace(planned, pods=evict, delete=delete, look_again=again)
 
 
-def _to_delete(board: Board, granted: Granted) -> frozenset[str]:
+def _to_delete(board: Board, planned: Planned, now: datetime) -> frozenset[str]:
     """Return the UIDs of pods that NoExecute would delete if it reached them, where we may do it.
 
     Deletion ignores PodDisruptionBudgets, as the NoExecute does that should have reached these pods
-    (kubernetes#141290): no other pod is deleted.
+    (kubernetes#141290): no other pod is deleted, and none before its time to leave is over. The
+    NoExecute may stand for a class or a policy that gave none.
     """
-    plan = granted.demanded.eviction.plan
+    plan = planned.demanded.eviction.plan
     if plan is None or plan.then == "wait" or plan.extended_resources == "wait":
         return frozenset()
-    return frozenset(pod.uid for pod in _pods_not_reached(board, granted))
+    starts = {entry.device: start_of_within(entry, plan, now) for entry in planned.evictions}
+    over = {device for device, start in starts.items() if start and now - start >= plan.within}
+    missed = _pods_not_reached(board, planned.granted)
+    return frozenset(pod.uid for pod in missed if pod.device in over)
 
 
 def to_evict(board: Board, planned: Planned, now: datetime) -> tuple[AffectedPod, ...]:
@@ -195,10 +204,16 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
         if rule.effect == "Evict" and rule.device in devices
     }
     status = incident.status
-    # `evicting_at` stays once it is set, and the start time ends with the last pod: so these are
-    # pods that came after a drain, or after a time for which nobody evicted them.
-    ended = status.eviction.evicting_at is not None and are_interrupted(status, now)
-    return ended and any(not _skip_reason(board, pod, rules, now) for pod in _there(board, rules))
+    # `evicting_at` stays once it is set, and a device's start time ends with its last pod: so these
+    # are pods that came after a drain, or after a time for which nobody evicted them.
+    if status.eviction.evicting_at is None:
+        return False
+    begun = {entry.device for entry in status.eviction.by_device if entry.start_time}
+    return any(
+        pod.device not in begun or are_interrupted(status, now)
+        for pod in _there(board, rules)
+        if not _skip_reason(board, pod, rules, now)
+    )
 
 
 def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
@@ -311,7 +326,7 @@ def _why_left(
     if left.pod.terminating:
         return _why_not_ended(left.pod, now)
     if left.rule.effect == "NoExecute" and left.requested:
-        return _why_not_reached(board, planned, left)
+        return _why_not_reached(board, planned, left, now)
     if left.rule.effect == "NoExecute":
         return _why_tolerated(board, left, now)
     why = _skip_reason(board, left.holder, requested, now)
@@ -328,13 +343,15 @@ def _why_not_ended(pod: PodFacts, now: datetime) -> str:
     return f"it is terminating and has not ended since {moment(ends)}"
 
 
-def _why_not_reached(board: Board, planned: Planned, left: _Left) -> str:
+def _why_not_reached(board: Board, planned: Planned, left: _Left, now: datetime) -> str:
     """Return why a pod stays that NoExecute does not reach, "" where it is deleted instead."""
     uid = left.holder.uid
     if found := drainer_of(board, uid):
         return PASSED_BY[found.word]
     refusal = board.users.refusals.get(uid, "")
-    return "" if uid in _to_delete(board, planned.granted) and not refusal else refusal or DENIED
+    if refusal:
+        return refusal
+    return "" if uid in _to_delete(board, planned, now) else DENIED
 
 
 def _why_tolerated(board: Board, left: _Left, now: datetime) -> str:
@@ -431,7 +448,8 @@ def _evictions(
     ruled = {str(rule.device): rule for rule in granted.rules}
     # A pod in its grace period still uses the device, so its time goes on.
     used = {pod.device for pod in _there(board, ruled, terminating=True)}
-    requested = used & rules.keys()
+    missed = () if granted.held_back else _pods_not_reached(board, granted)
+    requested = used & (rules.keys() | {pod.device for pod in missed})
     joined = _devices_with_new_pods(board, granted, now) if requested else frozenset[str]()
     found = {device: DeviceEvictions(device, 1, now, now) for device in requested}
     for entry in _evictions_to_keep(board, granted, now):
@@ -467,8 +485,8 @@ def _counts_on(granted: Granted, rule: Rule, entry: DeviceEvictions, now: dateti
         return True
     since = entry.attempt_time or entry.start_time
     brief = since is not None and now - since < INTERRUPTED_FOR
-    # Such as while another device of the GPU gets its taint first.
-    waits = granted.demanded.goal in EVICTING and not granted.held_back
+    # Such as while another device of the GPU gets its taint first. What is deferred fills no budget.
+    waits = granted.demanded.goal in EVICTING and not granted.deferrals
     return rule.effect == "Evict" and waits and brief
 
 

@@ -242,7 +242,13 @@ def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]
     """
     there = {rule.device: rule for rule in stored}
     made = {step.rule.device for step in steps if isinstance(step, CreateRule)}
-    going = {step.stored.device: step for step in steps if isinstance(step, DeleteRule)}
+    # An edited rule has another device's name, which its own device needs: it is only deleted.
+    going = {
+        step.stored.device: step
+        for step in steps
+        if isinstance(step, DeleteRule) and not step.stored.is_edited
+    }
+    replaced = [going[device] for device in made & going.keys()]
     for step in steps:
         # A rule has the name of its device, so one must go before the other can be made. Two writes
         # would leave the device without a taint in between.
@@ -251,7 +257,7 @@ def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]
         elif isinstance(step, CreateRule) and (other := there.get(step.rule.device)):
             if other.effect == "None":
                 yield ChangeRule(other, step.rule)
-        elif not (isinstance(step, DeleteRule) and step.stored.device in made):
+        elif step not in replaced:
             yield step
 
 
@@ -331,10 +337,10 @@ def disruption(
 ) -> Disruption:
     """Return what steps begin, and go on with: that was confirmed when it began."""
     begun = {
-        board.uuid
+        (board.uuid, device)
         for board in cases
         for incident in board.incidents
-        if _was_confirmed(board, incident)
+        for device in _confirmed_devices(board, incident)
     }
     reported = {
         condition.type
@@ -350,7 +356,7 @@ def disruption(
                 devices.add(rule.device)
             case ChangeRule(stored, rule) if _disrupts(rule, stored):
                 devices.add(rule.device)
-            case EvictPod(gpu, pod) if gpu in begun:
+            case EvictPod(gpu, pod) if (gpu, pod.device) in begun:
                 continued.add(pod)
             case EvictPod(_, pod):
                 devices.add(_device(pod))
@@ -382,14 +388,14 @@ def _disrupts(rule: Rule, stored: Rule | None) -> bool:
     return rule.effect in EVICTING and is_stronger(rule, stored)
 
 
-def _was_confirmed(board: Board, incident: Incident) -> bool:
-    """Whether the pods of an incident are being evicted, which was confirmed when it began."""
-    status = incident.status
+def _confirmed_devices(board: Board, incident: Incident) -> set[str]:
+    """Return the devices from which pods are being evicted, which was confirmed when it began."""
+    status = incident.status.eviction
+    if not incident.open or status.evicting_at is None:
+        return set()
     # Without its clock an eviction by request begins anew. NoExecute needs no clock.
-    anew = status.eviction.started_at is None and all(
-        rule.effect != "NoExecute" for rule in board.rules.stored
-    )
-    return incident.open and status.eviction.evicting_at is not None and not anew
+    deleting = {str(rule.device) for rule in board.rules.stored if rule.effect == "NoExecute"}
+    return deleting | {entry.device for entry in status.by_device if entry.start_time}
 
 
 def _device(pod: AffectedPod) -> Device:

@@ -133,6 +133,24 @@ class TestAPersonsHand:
         (made,) = (step.rule for step in later if isinstance(step, CreateRule))
         assert (made.device.device, made.name) == ("gpu-0", raw.metadata.name)
 
+    def test_an_edited_rule_is_never_made_into_that_of_the_device_that_it_selects(
+        self, cache: Cache
+    ) -> None:
+        """The other GPU fails, too: the name belongs to the first one's device."""
+        raw = raw_rule()
+        selector = Selector(DRIVER, "node-a", "gpu-1")
+        put(cache, with_fields(raw, spec=with_fields(raw.spec, device_selector=selector)))
+        both = report(gpu(0, recovery_action=RESET), gpu(1, recovery_action=RESET))
+        cache.put_slice("s1", slice_of("node-a", 0), slice_of("node-a", 0, 1))
+        cache.put_report("node-a", health("node-a", both))
+
+        steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
+
+        assert isinstance(steps[0], DeleteRule)
+        assert not [step for step in steps if isinstance(step, ChangeRule)]
+        made = {step.rule.device.device for step in steps if isinstance(step, CreateRule)}
+        assert made == {"gpu-0", "gpu-1"}
+
     def test_an_edited_rule_goes_also_once_the_gpu_is_healthy(self, cache: Cache) -> None:
         raw = raw_rule()
         selector = Selector(DRIVER, "node-a", "gpu-9")

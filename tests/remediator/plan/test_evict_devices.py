@@ -1,12 +1,31 @@
 """The pods of each device are asked to leave before they are deleted, for the whole time."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+
+import msgspec
+import pytest
 
 from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import EvictPod
 from remediator.plan.view import NodeView
-from remediator.policy.table import Evict
-from tests.remediator.builders import Stored, action, at, mig_gpu, policy, report, view, xid
+from remediator.policy.limits import Cap, Caps, Limits
+from remediator.policy.table import AT_ONCE, Evict, Policy
+from tests.remediator.builders import (
+    Stored,
+    action,
+    at,
+    dead,
+    evictions,
+    gpu,
+    mig_gpu,
+    policy,
+    report,
+    view,
+    with_fields,
+    xid,
+)
+from tests.remediator.plan import fleets
 from tests.remediator.playing import claim, pod
 
 SLICES = {number: f"gpu-0-mig-1g10gb-19-{number - 1}" for number in (1, 2, 3, 5)}
@@ -96,3 +115,96 @@ def test_each_slice_gets_a_time_of_its_own() -> None:
     played = Played(hangs=False, second=100).play(300)
 
     assert played.deleted[SLICES[2]] - played.deleted[SLICES[5]] >= 90
+
+
+class TestABudgetThatIsUsedUp:
+    """A PodDisruptionBudget blocks slice 5's pod, and slice 2 has been drained: no GPU counts."""
+
+    def decide_at(self, stored: Stored, seconds: float, *pods: str) -> list[str]:
+        board = mig_gpu(0, xid(95), recovery_action=action(1, 1, seconds))
+        places = {"blocked": SLICES[5], "first": SLICES[2], "joins": SLICES[2]}
+        one_at_once = policy(
+            Limits(evict=Caps(cluster=Cap(1))),
+            evict=Evict(within=WITHIN, then="wait"),
+            soak=timedelta(hours=5),
+        )
+        now = view(
+            board,
+            claims=tuple(claim(places[name], name) for name in pods),
+            pods=tuple(pod(name, started=at(-100)) for name in pods),
+            refusals={"u-blocked": "429 TooManyRequests"},
+            report=report(board, observed_at=at(seconds)),
+        )
+        goes_on = fleets.an_incident("b0", evicting_at=at(0), by_device=evictions(at(0)))
+        found: list[str] = []
+        for _ in range(4):
+            fleet = stored.fleet()
+            if seconds > 200:
+                other = fleets.stored(fleets.rule("b0", "Evict"))
+                fleet = with_fields(
+                    fleet, rules=(*fleet.rules, *other), incidents=(*fleet.incidents, goes_on)
+                )
+            decision = decide_node(stored.over(now), fleet, one_at_once, at(seconds))
+            for step in decision.steps:
+                stored.take(step, at(seconds))
+            found += [step.pod.pod for step in decision.steps if isinstance(step, EvictPod)]
+        return found
+
+    def test_evicts_nobody_who_comes_to_a_drained_slice_beside_a_blocked_one(self) -> None:
+        stored = Stored()
+        for seconds in (2.0, 4.0, 8.0, 12.0):
+            self.decide_at(stored, seconds, "blocked", "first")
+        for seconds in range(20, 200, 5):
+            self.decide_at(stored, seconds, "blocked")
+
+        late = [self.decide_at(stored, 210 + number, "blocked", "joins") for number in (0, 5)]
+
+        assert "joins" not in {name for each in late for name in each}
+
+
+@pytest.mark.parametrize("by_policy", [True, False], ids=["the policy", "a milder class"])
+def test_a_pod_that_noexecute_does_not_reach_is_deleted_after_its_time_only(
+    *, by_policy: bool
+) -> None:
+    """NoExecute stands for a class, or a policy, that gave no time."""
+    hour = Evict(within=timedelta(hours=1), extended_resources="delete")
+    rows = {"gpu": hour, "lost": hour} if by_policy else {"gpu": hour}
+    later = with_evict(rows)
+    stored, deleted = Stored(), list[float]()
+    for seconds in (0.0, 2.0, 4.0, 6.0, *(float(number) for number in range(30, 4000, 10))):
+        back = seconds >= 30 and not by_policy
+        board = dead(0)
+        if back:
+            board = gpu(
+                0,
+                xid(79),
+                xid(95, 29, epoch=2),
+                epoch=2,
+                epoch_started=at(28),
+                presence_since=at(28),
+                recovery_action=action(1, 29.5, seconds),
+            )
+        now = view(
+            board,
+            claims=(claim("gpu-0", "train-0", extended=True),),
+            pods=(pod(started=at(-500), extended_claim="claim-of-train-0"),),
+            refusals={"u-train-0": "429 TooManyRequests"},
+            report=report(board, observed_at=at(seconds)),
+        )
+        asks = later if seconds >= 30 or not by_policy else with_evict({})
+        for _ in range(4):
+            for step in decide_node(stored.over(now), stored.fleet(), asks, at(seconds)).steps:
+                stored.take(step, at(seconds))
+                deleted += [seconds] if isinstance(step, EvictPod) and step.delete else []
+
+    assert min(deleted) >= 3600
+
+
+def with_evict(plans: Mapping[str, Evict]) -> Policy:
+    rows = policy().rows
+    return Policy(
+        rows=tuple(
+            msgspec.structs.replace(row, evict=plans.get(row.fault_class, AT_ONCE)) for row in rows
+        ),
+        limits=policy().limits,
+    )
