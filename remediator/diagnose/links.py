@@ -36,7 +36,7 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
     if gpu.nvlink.failed and not _other_end(gpu, around):
         links = _numbers(gpu.nvlink.failed)
         evidence = f"NVLink {links} went down in this boot"
-        others = ", ".join(peer.uuid for peer in around.peers(gpu) if peer.nvlink.failed)
+        others = ", ".join(peer.uuid for peer in _at_other_ends(gpu, around) if peer.nvlink.failed)
         evidence += f", as on {others}: either end may be the cause" if others else ""
         yield _fault(gpu, "nvlink-failed", evidence, "gpu-reset")
     for switch in around.switches:
@@ -121,13 +121,6 @@ def switches_in_words(around: Surroundings, moment: datetime) -> str:
     return f"SXid {', '.join(sorted(codes))}, printed as fatal" if codes else ""
 
 
-def unread(gpu: GpuHealth, cause: str) -> str:
-    """Return why it is unknown whether the fabric reads good again, "" when NVML reports it."""
-    read = {"fabric-status": gpu.fabric.state, "fabric-unhealthy": gpu.fabric.health_summary}
-    missing = cause in read and read[cause] is None
-    return "the GPU's part of the fabric could not be read" if missing else ""
-
-
 def _fault(
     gpu: GpuHealth, cause: str, evidence: str, needs: Need, last_seen: datetime | None = None
 ) -> Fault:
@@ -146,12 +139,20 @@ def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     # None as well: where MIG may be on, links that are down prove nothing.
     if gpu.mig is not False:
         return "NVLinks go down when MIG is turned on"
-    for peer in around.peers(gpu):
+    for peer in _at_other_ends(gpu, around):
+        if peer.mig is not False and (peer.nvlink.down or peer.nvlink.failed):
+            return f"NVLinks to {peer.uuid} go down when MIG is turned on there"
         if peer.presence != "Present" or requested_action(peer) is not None:
             return f"{peer.uuid} on the same node is in trouble"
         if len(peer.nvlink.failed) > len(gpu.nvlink.failed):
             return f"{peer.uuid} lost more links"
     return ""
+
+
+def _at_other_ends(gpu: GpuHealth, around: Surroundings) -> Iterator[GpuHealth]:
+    """Yield the GPUs that may be at the other ends of a GPU's links."""
+    # Links of a GPU that is registered with an NVSwitch fabric end at the switches.
+    yield from () if gpu.fabric.state == COMPLETED else around.peers(gpu)
 
 
 def _has_recovered(gpu: GpuHealth, record: SxidRecord) -> bool:

@@ -36,6 +36,7 @@ _WORD, _NAME, _PATH, _SENTENCE = 63, 253, 384, 2048
 ITEMS: Mapping[str, int] = {
     "fault.evidence": 128,
     "fault.sources": 16,
+    "fault.awaitedEnds": 64,
     "scope.devices": _DEVICES,
     "conditions": 32,
     "timeline": TIMELINE_LIMIT,
@@ -60,6 +61,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "scope.plannedTaints": ("device",),
     "eviction.byDevice": ("device",),
     "fault.sources": (),
+    "fault.awaitedEnds": (),
     "policy.deviceClasses": (),
     "stay.siblings": (),
     "policy.intents": ("kind",),
@@ -86,6 +88,7 @@ LENGTHS: Mapping[str, int] = {
     "fault.cause": _WORD,
     "fault.evidence": 512,
     "fault.sources": 32,
+    "fault.awaitedEnds": 32,
     "scope.summary": 256,
     **_of("scope.devices", _DEVICE),
     "message": _SENTENCE,

@@ -237,6 +237,8 @@ class FaultStatus(Group, frozen=True):
     evidence: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     """All sources that have reported the fault: see `diagnose.fault.Source`."""
+    awaited_ends: tuple[str, ...] = ()
+    """What must be read before the fault is over (`diagnose.ends`)."""
     seen_through: datetime | None = None
     seen_signals: tuple[SeenSignal, ...] | None = None
     """Signals taken into account. Any other is new, whatever its date. None: written by a version

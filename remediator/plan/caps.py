@@ -316,9 +316,8 @@ def _later_pods(finding: Finding) -> Cap | None:
     begun = {pod.uid: pod.started for pod in board.pods or () if pod.uid in finding.users}
     dates = [begun.get(uid) for uid in finding.users]
     # A pod whose start is unknown may have been there when the error came.
-    # One of the time to come is of a clock that has been set back since, and proves nothing.
-    came = (at is not None and fault.last_seen < at <= finding.now + NEAR for at in dates)
-    all_later = bool(dates) and all(came)
+    # Also one of the time to come: a clock that is ahead dates each new pod so.
+    all_later = bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
     return _no_further("later pods", finding, LATER) if all_later else None
 
 

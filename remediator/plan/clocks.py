@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from remediator.diagnose.fault import NEEDS, Healthy, Need
-from remediator.diagnose.readings import MISSING_FOR
+from remediator.diagnose.readings import MISSING_FOR, NEVER_LISTED
 from remediator.model.incident_status import (
     STATE_UNKNOWN,
     DeviceEvictions,
@@ -258,8 +258,10 @@ def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime 
     roster, fact = board.machine.roster, None
     if board.trust.refusal("end a clock"):
         roster = None
-    # Hung, or let go: NVML knows it, and cannot read it now.
-    unread = board.presence.reported and board.gpu and board.gpu.presence == "Unknown"
+    # Hung, or let go: NVML knows it, and cannot read it now. The kernel log also names one that
+    # NVML has not listed since the boot.
+    gpu = board.gpu if board.presence.reported else None
+    unread = gpu and gpu.presence == "Unknown" and gpu.presence_reason != NEVER_LISTED
     if roster is not None and (
         board.uuid in roster.slots
         or unread

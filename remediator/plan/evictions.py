@@ -485,7 +485,8 @@ def _counts_on(granted: Granted, rule: Rule, entry: DeviceEvictions, now: dateti
         return True
     since = entry.attempt_time or entry.start_time
     brief = since is not None and now - since < INTERRUPTED_FOR
-    # Such as while another device of the GPU gets its taint first. What is deferred fills no budget.
+    # Such as while another device of the GPU gets its taint first. What is deferred fills no
+    # budget.
     waits = granted.demanded.goal in EVICTING and not granted.deferrals
     return rule.effect == "Evict" and waits and brief
 

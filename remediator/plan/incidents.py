@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kubeapi.types import ObjectMeta
+from remediator.diagnose import ends
 from remediator.diagnose.fault import (
     SEVERITY,
     Fault,
@@ -390,6 +391,7 @@ def _findings(
         *(source for fault in faults for source in fault.sources),
     }
     mine = parts_of(board.gpu, board.inventory) if board.gpu else []
+    awaited = ends.awaited_ends(board.gpu, faults) if board.gpu else ()
     # XIDs that are no longer reported: each is recorded once, one line for each code, and stays
     # true. `recovery` needs to see the end of those, too.
     xids = {str(fault.xid) for fault in faults} | {""}
@@ -408,6 +410,7 @@ def _findings(
             "cause": _cause(current.status, faults, fault_class),
             "evidence": tuple(dict.fromkeys(seen)),
             "sources": tuple(sorted(sources)),
+            "awaited_ends": tuple(sorted({*current.status.fault.awaited_ends, *awaited})),
         },
         scope={"summary": in_words(found, mine), "devices": found} if board.gpu else {},
     )

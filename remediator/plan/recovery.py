@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from exporter.model.node_health import GpuHealth
-from remediator.diagnose import links, readings
+from remediator.diagnose import ends, readings
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown
 from remediator.diagnose.suspicion import CODES
 from remediator.model.incident import Incident
@@ -79,14 +79,20 @@ def why_unknown(board: Board, incident: Incident, confirmed: Intent | None = Non
             return "whether the SRAM threshold is exceeded could not be read"
         # NVML does not support this read while a GPU has MIG instances: that no failure is seen
         # proves nothing there.
-        return readings.remaps_unread(board.gpu)
+        unread = readings.remaps_unread(board.gpu)
+        return unread or _awaited_end(board, board.gpu, incident.status)
     return _unseen_end(board, board.gpu, incident)
+
+
+def _awaited_end(board: Board, gpu: GpuHealth, status: IncidentStatus) -> str:
+    """Return which end that the incident awaits has not been seen, "" when none is missing."""
+    reset = _new_epoch(board, gpu, status)
+    whys = (ends.why_not_ended(gpu, end, reset=reset) for end in status.fault.awaited_ends)
+    return next(filter(None, whys), "")
 
 
 def _unseen_end(board: Board, gpu: GpuHealth, incident: Incident) -> str:
     """Return which end has not been seen, "" when nothing is missing."""
-    unread = links.unread(gpu, incident.status.fault.cause)
-
     # Drivers before R565 have no recovery action: only a new boot or epoch proves that an XID is
     # over.
     needs_epoch = (
@@ -101,7 +107,7 @@ def _unseen_end(board: Board, gpu: GpuHealth, incident: Incident) -> str:
     if needs_epoch and not _new_epoch(board, gpu, incident.status):
         cause = incident.status.fault.cause
         return f"no new epoch since {cause}, and the driver has no recovery action"
-    return unread
+    return _awaited_end(board, gpu, incident.status)
 
 
 def end_unreported(

@@ -226,6 +226,20 @@ class TestFabric:
             found = faults(one, gpus=tuple(both))
             assert f"as on {other.uuid}: either end" in found["nvlink-failed"].evidence
 
+    def test_mig_that_is_turned_on_at_the_other_end_explains_it(self) -> None:
+        one = gpu(0, nvlink=NvlinkHealth(failed=(0,)))
+        peer = gpu(1, nvlink=NvlinkHealth(down=(0,)), mig=True)
+
+        assert not faults(one, gpus=(one, peer))
+
+    def test_no_peer_explains_a_link_to_an_nvswitch(self) -> None:
+        fabric = FabricHealth(state=3, status=0)
+        one = gpu(0, nvlink=NvlinkHealth(failed=(0,)), fabric=fabric)
+
+        for peer in (dead(1), gpu(1, recovery_action=RESET), gpu(1, presence="Unknown")):
+            found = faults(one, gpus=(one, peer))
+            assert "either end" not in found["nvlink-failed"].evidence
+
     def test_of_a_gpu_and_its_peers_the_one_that_lost_most_links_is_at_fault(self) -> None:
         hub, *ends = (gpu(index, nvlink=NvlinkHealth(failed=(0,))) for index in range(4))
         hub = with_fields(hub, nvlink=NvlinkHealth(failed=(0, 1, 2)))

@@ -225,7 +225,7 @@ class TestCeilings:
         [
             (-1.0, ("nothing", "NoExecute")),
             (1.0, ("later pods", "NoSchedule")),
-            (3600.0, ("nothing", "NoExecute")),  # by a clock that was ahead
+            (3600.0, ("later pods", "NoSchedule")),  # by a clock that is ahead
         ],
     )
     def test_an_error_that_is_over_evicts_no_pod_that_came_after_it(

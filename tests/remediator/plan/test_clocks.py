@@ -173,6 +173,19 @@ class TestAGpuThatIsMissing:
         assert self.since(here, old=at(1)) is None
         assert self.since(aside, old=at(1)) is None
 
+    @pytest.mark.parametrize(("why", "missing"), [("Hung", False), ("NeverListed", True)])
+    def test_one_that_only_the_kernel_log_names_is_missing(
+        self, why: str, *, missing: bool
+    ) -> None:
+        """What hangs is known to NVML."""
+        seen = gpu(0, presence="Unknown", presence_reason=why)
+        roster = Roster(boot_id="second", slots={}, known=frozenset())
+        board = make_board(Unknown("unread"), gpu=seen, roster=roster, reported=True)
+
+        found = clocks.missing_since(board, self.old, at(9))
+
+        assert found == (at(9) if missing else None)
+
     @pytest.mark.parametrize(("seconds", "lost"), [(59, False), (60, True)])
     def test_it_takes_a_minute(self, seconds: int, lost: bool) -> None:
         roster = Roster(boot_id="second", slots={}, known=frozenset())

@@ -1,0 +1,56 @@
+"""How the end of a fault is seen that NVML reads as a state, and no recovery action covers.
+
+A report without such a fault proves nothing: the link may not have come up since the boot, the
+fabric manager may hang, the agent may have lost the record of a switch. So an incident records by a
+word which ends it awaits, of all its faults and not only of the one that leads it, and each of them
+needs a reading of its own. A reading that is missing is Unknown. Pure.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from exporter.model.node_health import GpuHealth
+from remediator.diagnose.fault import Fault
+from remediator.diagnose.links import COMPLETED
+
+HEALTHY = (1, 3)
+"""FabricHealth.health_summary: healthy, and limited capacity, which is no fault."""
+_LINK, _SWITCH = "nvlink-", "sxid-"
+
+
+def awaited_ends(gpu: GpuHealth, faults: Iterable[Fault]) -> Iterator[str]:
+    """Yield for each fault that NVML reads as a state what must be read before it is over."""
+    for fault in faults:
+        # What any program of the node may have made up is over without proof, too.
+        if fault.forgeable:
+            continue
+        if fault.cause == "nvlink-failed":
+            yield from (f"{_LINK}{number}" for number in gpu.nvlink.failed)
+        elif fault.cause in _STATES or fault.cause.startswith(_SWITCH):
+            yield fault.cause
+
+
+def why_not_ended(gpu: GpuHealth, awaited: str, *, reset: bool) -> str:
+    """Return why an end that is awaited has not been seen, "" when it has.
+
+    `reset`: the GPU was reset, or its node rebooted, since the last signal.
+    """
+    if awaited.startswith(_LINK):
+        up = awaited in {f"{_LINK}{number}" for number in gpu.nvlink.up}
+        return "" if up else f"NVLink {awaited.removeprefix(_LINK)} has not come up again"
+    if awaited.startswith(_SWITCH):
+        return "" if reset else f"no reset has been seen since SXid {awaited.removeprefix(_SWITCH)}"
+    match awaited:
+        case "fabric-status":
+            good = gpu.fabric.state == COMPLETED and gpu.fabric.status == 0
+        case "fabric-unhealthy":
+            good = gpu.fabric.health_summary in HEALTHY
+        case _:  # of a version that knows more
+            good = False
+    return "" if good else _STATES.get(awaited, f"the end of {awaited} has not been seen")
+
+
+_STATES = {
+    "fabric-status": "a completed registration with the fabric has not been read",
+    "fabric-unhealthy": "that the GPU's part of the fabric is healthy has not been read",
+}
+"""By cause: what is missing of its end."""
