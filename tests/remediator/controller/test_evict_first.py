@@ -91,6 +91,12 @@ def status(room: Room) -> Json:
     return one["status"]
 
 
+def start_time(room: Room) -> str | None:
+    """Return since when pods on the one device are asked to leave."""
+    by_device = status(room).get("eviction", {}).get("byDevice", [])
+    return by_device[0].get("startTime") if by_device else None
+
+
 def condition(room: Room, kind: str) -> str:
     found = {entry["type"]: entry.get("message", "") for entry in status(room)["conditions"]}
     return str(found.get(kind, ""))
@@ -124,7 +130,7 @@ def test_after_the_time_it_is_noexecute_and_the_mark_is_gone(room: Room) -> None
     room.api.protected = {"a": 429}
     sick(room, "a")
     until(room, "it was refused", lambda: room.api.evictions)
-    until(room, "the clock is stored", lambda: status(room).get("eviction", {}).get("startTime"))
+    until(room, "the clock is stored", lambda: start_time(room))
 
     later(room, WITHIN)
 
@@ -139,16 +145,16 @@ def test_a_leader_that_takes_over_goes_on_with_the_same_clock(
     asks(room)
     room.api.protected = {"a": 429}
     sick(room, "a")
-    until(room, "the clock is stored", lambda: status(room).get("eviction", {}).get("startTime"))
+    until(room, "the clock is stored", lambda: start_time(room))
     later(room, WITHIN - timedelta(seconds=60))
-    began, requests = status(room)["eviction"]["startTime"], len(room.api.evictions)
+    began, requests = start_time(room), len(room.api.evictions)
 
     # What the old leader remembers dies with it: its backoff, and what it requested.
     with leader(*served) as other:
         asks(other)
         other.ahead = room.ahead
         until(other, "it asks again", lambda: len(other.api.evictions) > requests)
-        assert status(other)["eviction"]["startTime"] == began
+        assert start_time(other) == began
         assert other.api.effects() == {"gpu-0": "NoSchedule"}
 
         later(other, timedelta(seconds=61))
@@ -159,7 +165,7 @@ def test_what_waits_says_which_pod_and_goes_on_when_the_budget_allows(room: Room
     asks(room, "wait")
     room.api.protected = {"a": 429}
     sick(room, "a")
-    until(room, "the clock is stored", lambda: status(room).get("eviction", {}).get("startTime"))
+    until(room, "the clock is stored", lambda: start_time(room))
     later(room, WITHIN)
     until(room, "it is reported", lambda: "team/a (Ready)" in condition(room, "EvictionBlocked"))
     assert room.api.effects() == {"gpu-0": "NoSchedule"}
@@ -177,7 +183,7 @@ def test_a_pod_of_an_extended_resource_waits_or_is_deleted(
     asks(room, extended=extended)
     room.api.protected = {"a": 429}
     sick(room, "a", extended=True)
-    until(room, "the clock is stored", lambda: status(room).get("eviction", {}).get("startTime"))
+    until(room, "the clock is stored", lambda: start_time(room))
     later(room, WITHIN)
     until(room, "it is NoExecute", lambda: room.api.effects() == {"gpu-0": "NoExecute"})
 

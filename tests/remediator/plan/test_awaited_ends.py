@@ -23,8 +23,8 @@ def tainted_for(*, errors: int = 0, **state: Any) -> Stored:
     for seconds in (2.0, 6.0, 10.0):
         play(stored, seconds, gpu(0, recovery_action=action(observed=seconds), **state))
     for seconds in (100.0, 104.0) if errors else ():
-        asked = action(1, 100, seconds)
-        play(stored, seconds, gpu(0, xid(errors, 99), recovery_action=asked, **state))
+        answer = action(1, 100, seconds)
+        play(stored, seconds, gpu(0, xid(errors, 99), recovery_action=answer, **state))
     assert stored.effects()
     return stored
 
