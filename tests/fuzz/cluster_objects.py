@@ -197,7 +197,7 @@ def _published(
     offered = published(devices)
     demand(offered.uuids >= set(offered.by_bus.values()), "a bus id of nothing", offered)
     demand(
-        incomplete(slices)
+        incomplete(slices).keys()
         <= {
             (resource_slice.spec.driver, resource_slice.spec.pool.name) for resource_slice in slices
         },
