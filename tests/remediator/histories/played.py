@@ -172,9 +172,10 @@ class Played(RuleBasedStateMachine):
     def _rests(self, seen: NodeView, decision: NodeDecision) -> None:
         wake_at = decision.wake_at
         assert wake_at is None or wake_at > self.clock, "looked at again for nothing"
+        own = enforces(self.policy.at(self.clock))
         if self.enforced:
-            self.taints.stand(self.calm, seen, decision)
-        if enforces(self.policy.at(self.clock)):
+            self.taints.stand(self.calm, seen, decision, keeps_only=not own)
+        if own:
             self.taints.miss_nothing(self.calm, seen, decision)
         self.judge_rest()
 

@@ -43,13 +43,17 @@ class Taints:
         self._hardware.pop(name, None)
         self._places.pop(name, None)
 
-    def stand(self, stored: Stored, seen: NodeView, decision: NodeDecision) -> None:
+    def stand(
+        self, stored: Stored, seen: NodeView, decision: NodeDecision, *, keeps_only: bool = False
+    ) -> None:
         """Check each device that the node publishes, or published last, once nothing is left to do.
 
         Names that cannot be trusted now are left alone.
         A slice may have been tainted for want of a source that names it: the incident says so.
         Another compute instance may be free beside one that an error meant when it was new, and so
         may be one of which neither its name nor a report says where it is.
+        `keeps_only`: only the policy of the leader before enforces, so nothing new is tainted, such
+        as what `ignore` has set free.
         """
         if seen.trust().refusal("rebind"):
             return
@@ -57,6 +61,8 @@ class Taints:
         for board, planned in decision.pairs:
             incident = planned.incident and stored.incidents.get(planned.incident.name)
             if not incident or not incident.open or planned.course.is_over:
+                continue
+            if keeps_only and not incident.status.scope.rules:
                 continue
             if any(
                 (intent.kind, intent.state) == ("Ignore", "InForce")
