@@ -54,7 +54,7 @@ def test_a_gpu_that_is_lost_while_the_driver_cannot_start_is_emptied(
         node.gpus.republish(failure=LOST)
         node.driver.start()
         await_true("the driver gives up", lambda: LOST in node.driver.last_words())
-        assert not node.driver.running
+        await_true("its process has ended", lambda: not node.driver.running)
 
         lose(node, device)
 
