@@ -198,7 +198,7 @@ def findings_of(
 def _by_time_to_leave(
     incident: Incident, row: Row, targets: list[Target]
 ) -> list[tuple[Target, ...]]:
-    """Return the devices whose pods are asked to leave from the same time on; the last come first.
+    """Return the devices whose pods have one time to leave; the latest come first.
 
     Pods on one device must not be deleted because the time of those on another one is over.
     """

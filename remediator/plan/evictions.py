@@ -126,12 +126,16 @@ def _to_delete(board: Board, planned: Planned, now: datetime) -> frozenset[str]:
     NoExecute may stand for a class or a policy that gave none.
     """
     plan = planned.demanded.eviction.plan
-    if plan is None or plan.then == "wait" or plan.extended_resources == "wait":
+    if plan is None or not _deletes(plan):
         return frozenset()
     starts = {entry.device: start_of_within(entry, plan, now) for entry in planned.evictions}
     over = {device for device, start in starts.items() if start and now - start >= plan.within}
     missed = _pods_not_reached(board, planned.granted)
     return frozenset(pod.uid for pod in missed if pod.device in over)
+
+
+def _deletes(plan: Evict | None) -> bool:
+    return plan is not None and plan.then == "NoExecute" and plan.extended_resources == "delete"
 
 
 def to_evict(board: Board, planned: Planned, now: datetime) -> tuple[AffectedPod, ...]:
@@ -205,7 +209,7 @@ def resumes(board: Board, incident: Incident, devices: Collection[Device], now: 
     }
     status = incident.status
     # `evicting_at` stays once it is set, and a device's start time ends with its last pod: so these
-    # are pods that came after a drain, or after a time for which nobody evicted them.
+    # are pods that came after a drain, or after a long interruption.
     if status.eviction.evicting_at is None:
         return False
     begun = {entry.device for entry in status.eviction.by_device if entry.start_time}
@@ -326,7 +330,7 @@ def _why_left(
     if left.pod.terminating:
         return _why_not_ended(left.pod, now)
     if left.rule.effect == "NoExecute" and left.requested:
-        return _why_not_reached(board, planned, left, now)
+        return _why_not_reached(board, planned, left)
     if left.rule.effect == "NoExecute":
         return _why_tolerated(board, left, now)
     why = _skip_reason(board, left.holder, requested, now)
@@ -343,15 +347,13 @@ def _why_not_ended(pod: PodFacts, now: datetime) -> str:
     return f"it is terminating and has not ended since {moment(ends)}"
 
 
-def _why_not_reached(board: Board, planned: Planned, left: _Left, now: datetime) -> str:
-    """Return why a pod stays that NoExecute does not reach, "" where it is deleted instead."""
+def _why_not_reached(board: Board, planned: Planned, left: _Left) -> str:
+    """Return why a pod stays that NoExecute does not reach, "" where it will be deleted instead."""
     uid = left.holder.uid
     if found := drainer_of(board, uid):
         return PASSED_BY[found.word]
     refusal = board.users.refusals.get(uid, "")
-    if refusal:
-        return refusal
-    return "" if uid in _to_delete(board, planned, now) else DENIED
+    return refusal or ("" if _deletes(planned.demanded.eviction.plan) else DENIED)
 
 
 def _why_tolerated(board: Board, left: _Left, now: datetime) -> str:
@@ -480,7 +482,7 @@ def _evictions_to_keep(board: Board, granted: Granted, now: datetime) -> Iterato
 
 
 def _counts_on(granted: Granted, rule: Rule, entry: DeviceEvictions, now: datetime) -> bool:
-    """Whether the time of the pods on a device is not begun anew, whoever is evicted just now."""
+    """Whether the time of the pods on a device goes on, though none is evicted just now."""
     if rule.effect == "NoExecute":
         return True
     since = entry.attempt_time or entry.start_time

@@ -92,7 +92,7 @@ def status(room: Room) -> Json:
 
 
 def start_time(room: Room) -> str | None:
-    """Return since when pods on the one device are asked to leave."""
+    """Return since when evictions from the one device have been requested."""
     by_device = status(room).get("eviction", {}).get("byDevice", [])
     return by_device[0].get("startTime") if by_device else None
 

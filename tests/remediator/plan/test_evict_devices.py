@@ -1,4 +1,4 @@
-"""The pods of each device are asked to leave before they are deleted, for the whole time."""
+"""Eviction of the pods of each device is requested for the whole time before they are deleted."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -26,7 +26,8 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.plan import fleets
-from tests.remediator.playing import claim, pod
+from tests.remediator.plan.evict_first import blocked
+from tests.remediator.playing import claim, pod, tick
 
 SLICES = {number: f"gpu-0-mig-1g10gb-19-{number - 1}" for number in (1, 2, 3, 5)}
 """Device by GPU instance."""
@@ -150,7 +151,7 @@ class TestABudgetThatIsUsedUp:
             found += [step.pod.pod for step in decision.steps if isinstance(step, EvictPod)]
         return found
 
-    def test_evicts_nobody_who_comes_to_a_drained_slice_beside_a_blocked_one(self) -> None:
+    def test_evicts_no_pod_that_comes_to_a_drained_slice_beside_a_blocked_one(self) -> None:
         stored = Stored()
         for seconds in (2.0, 4.0, 8.0, 12.0):
             self.decide_at(stored, seconds, "blocked", "first")
@@ -208,3 +209,24 @@ def with_evict(plans: Mapping[str, Evict]) -> Policy:
         ),
         limits=policy().limits,
     )
+
+
+def test_a_pod_that_will_be_deleted_is_not_reported_as_left() -> None:
+    """No answer to its eviction is known, and its time is not over."""
+    hour = Evict(within=timedelta(hours=1), extended_resources="delete")
+    asks, stored = with_evict({"lost": hour, "gpu": hour}), Stored()
+    now = view(
+        dead(0),
+        claims=(claim("gpu-0", "train-0", extended=True),),
+        pods=(pod(started=at(-500), extended_claim="claim-of-train-0"),),
+    )
+    for seconds in (0.0, 2.0, 4.0, 6.0):
+        tick(stored, now, seconds, with_evict({}))
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    for device, taint in stored.rules.items():
+        stored.rules[device] = with_fields(taint, time_added=at(6))
+
+    for seconds in (30.0, 700.0, 1400.0):
+        tick(stored, now, seconds, asks)
+
+    assert not blocked(stored)
