@@ -18,6 +18,7 @@ from remediator.model.taint_rule import Rule
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
+    DeleteEdited,
     DeleteIncident,
     DeleteReport,
     DeleteRule,
@@ -58,8 +59,8 @@ class StepStore:
                 del self.rules[self._unchanged_rule(read).device]
             case DeleteIncident(incident):
                 del self.incidents[self._unchanged_incident(incident).name]
-            case DeleteReport():
-                pass  # reports come with each view
+            case DeleteReport() | DeleteEdited():
+                pass  # they come with each view
             case EvictPod(_, pod):
                 self.evicted.append(pod)
             case WriteNodeConditions(_, written):

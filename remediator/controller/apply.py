@@ -31,6 +31,7 @@ from remediator.model.taint_rule import RawRule
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
+    DeleteEdited,
     DeleteIncident,
     DeleteReport,
     DeleteRule,
@@ -50,6 +51,7 @@ UNSTORABLE = frozenset({413, 422})
 _OF_INCIDENTS = OpenIncident | WriteStatus | DeleteIncident
 _TELLING = _OF_INCIDENTS | DeleteReport
 """Steps that only report taints, or prune: they make way for those of other nodes."""
+_URGENT = CreateRule | DeleteRule | DeleteEdited
 
 
 class RulesNotServedError(Exception):
@@ -105,8 +107,8 @@ class Writer:
         """
         if not self._leading():
             raise NotLeadingError("another replica leads now")
-        # A taint protects, and an untaint frees a GPU: neither waits for its turn.
-        urgent, patient = isinstance(step, CreateRule | DeleteRule), isinstance(step, _TELLING)
+        # A taint protects, and an untaint frees a device: neither waits for its turn.
+        urgent, patient = isinstance(step, _URGENT), isinstance(step, _TELLING)
         if wait := self._pace.ask(urgent=urgent, patient=patient):
             raise PacedError(wait)
         if isinstance(step, CreateRule):
@@ -177,7 +179,7 @@ class Writer:
                 self._create(rule)
             case ChangeRule(stored, rule):
                 self._change(stored, rule)
-            case DeleteRule(stored):
+            case DeleteRule(stored) | DeleteEdited(stored):
                 self._delete(stored)
             case DeleteIncident(incident):
                 self._prune(incident)
@@ -374,7 +376,7 @@ class Writer:
         raw = msgspec.json.decode(answer, type=RawRule)
         self._cache.put_rule(raw.metadata.name, raw)
 
-    def _delete(self, stored: taint_rule.Rule) -> None:
+    def _delete(self, stored: taint_rule.Rule | taint_rule.EditedRule) -> None:
         exactly = {"uid": stored.uid, "resourceVersion": stored.resource_version}
         version = self._served_version()
         if self._rules.switches != self._switches:

@@ -66,7 +66,7 @@ class Cache:
     def nodes(self) -> frozenset[str]:
         """Return every node that a report, a rule or an incident names, gone or not."""
         with self._lock:
-            ruled = {rule.node for rule in self._rule_index.standing_rules()}
+            ruled = self._rule_index.nodes_with_rules()
             # Closed ones too: they are pruned where no agent reports any more.
             remembered = {incident.node for incident in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
@@ -79,7 +79,7 @@ class Cache:
         """
         with self._lock:
             incidents, nodes = self._incidents.all(), self.nodes()
-            busy = {rule.node for rule in self._rule_index.standing_rules()}
+            busy = self._rule_index.nodes_with_rules()
             busy |= {incident.node for incident in incidents if incident.open}
             waiting = self._left.choose(busy if self.nodes_known else nodes)
             return nodes - (waiting - {incident.node for incident in incidents})
@@ -202,6 +202,7 @@ class Cache:
                     incidents=incidents,
                     rules=rules,
                     leftovers=leftovers,
+                    edited=self._rule_index.edited_rules(node),
                     foreign=self._rule_index.foreign_rules(names),
                 ),
                 usage=UsageView(

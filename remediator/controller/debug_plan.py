@@ -16,7 +16,15 @@ from remediator.plan.board import Board
 from remediator.plan.evictions import evicts_monitor
 from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.stages import Planned, Wake
-from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, EvictPod, Step, gpu_of
+from remediator.plan.steps import (
+    ChangeRule,
+    CreateRule,
+    DeleteEdited,
+    DeleteRule,
+    EvictPod,
+    Step,
+    gpu_of,
+)
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.table import Policy
 from serving.message import Request, Response
@@ -199,6 +207,8 @@ def _step(step: Step) -> str:
             about = f"{_rule(stored)}: {why}"
         case EvictPod(_, pod, delete):
             about = f"{pod.namespace}/{pod.pod}" + (" (deleted)" if delete else "")
+        case DeleteEdited(stored):
+            about = f"{stored.name}: its deviceSelector was changed"
         case _:
             about = gpu_of(step)
     return f"{type(step).__name__} {about}".rstrip()

@@ -7,12 +7,14 @@ from exporter.model.device import Device
 from exporter.model.resource_slices import SliceDevice
 from remediator.controller.index import Index, Key
 from remediator.model.taint_rule import (
+    EditedRule,
     ForeignRule,
     RawRule,
     Rule,
     foreign_rule,
     is_ours,
     parse,
+    parse_edited,
     split_duplicates,
 )
 
@@ -30,6 +32,7 @@ class RuleIndex:
     def __init__(self, find_device: Callable[[Device], SliceDevice | None]) -> None:
         self._find_device = find_device
         self._ours: Index[Rule] = Index(_keys)
+        self._edited: Index[EditedRule] = Index(lambda rule: (("node", rule.node),))
         self._foreign: Index[ForeignRule] = Index(_foreign_keys)
         self._nameless: dict[str, RawRule] = {}
         """Ours that name no hardware, until a slice does."""
@@ -53,6 +56,7 @@ class RuleIndex:
         if selector is not None:
             there = self._find_device(Device(selector.driver, selector.pool, selector.device))
         mine = parse(new, there) if new else None
+        edited = parse_edited(new) if new else None
         old = self._ours.get(name)
         if (
             mine
@@ -65,14 +69,16 @@ class RuleIndex:
         if new is None and old and gone and old.uid != gone:
             return frozenset()
         self._nameless.pop(name, None)
-        if new is not None and mine is None and is_ours(new):
+        if new is not None and not (mine or edited) and is_ours(new):
             self._nameless[name] = new
         self._ours.put(name, mine)
+        known = self._edited.put(name, edited)
         for device in {rule.device for rule in (old, mine) if rule is not None}:
             self._settle(device)
+        # What an edited rule taints is shown as any taint that is not ours.
         theirs = foreign_rule(new) if new is not None and mine is None else None
         self._foreign.put(name, theirs)
-        return frozenset(rule.node for rule in (old, mine) if rule is not None)
+        return frozenset(rule.node for rule in (old, mine, known, edited) if rule is not None)
 
     def retry_nameless(self) -> frozenset[str]:
         """Read rules that name no hardware again, because slices changed; return as `put` does."""
@@ -85,6 +91,10 @@ class RuleIndex:
         """Return our rules for a node and for GPUs, one for each device; and the leftovers."""
         keys = [("node", node), *(("gpu", gpu) for gpu in gpus)]
         return split_duplicates(self._ours.under(keys).values())
+
+    def edited_rules(self, node: str) -> tuple[EditedRule, ...]:
+        """Return our rules for devices of a node whose selector was changed."""
+        return tuple(self._edited.under([("node", node)]).values())
 
     def rules_of_gpu(self, gpu: str) -> Iterable[Rule]:
         return self._ours.under([("gpu", gpu)]).values()
@@ -104,6 +114,10 @@ class RuleIndex:
         if self._standing is None:
             self._standing = tuple(self._first[device] for device in self._ruled)
         return self._standing
+
+    def nodes_with_rules(self) -> set[str]:
+        """Return the nodes for which one of our rules stands, edited or not."""
+        return {rule.node for rule in (*self.standing_rules(), *self._edited.all())}
 
     def _settle(self, device: Device) -> None:
         """Find again which rule counts on a device."""

@@ -198,7 +198,7 @@ def _is_outranked(gpu: GpuHealth, logged_at: datetime) -> bool:
 
 
 NEVER_LISTED = "NeverListed"
-"""Presence reason of a GPU that only the kernel log names (agent/report/presence.py)."""
+"""Presence reason of a GPU that only the kernel log names (agent/report/gpu_state.py)."""
 HUNG, NOT_LISTED, NOT_ON_BUS = "Hung", "NotListed", "NotOnBus"
 """Further reasons of it: a call on the GPU hangs; a live NVML, or the kernel's PCI list, no longer
 has it."""

@@ -38,8 +38,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is the mirror of a static pod: its deletion does not stop the containers."""
     ready: bool = False
     started: datetime | None = None
-    """Its `status.startTime`, which the kubelet sets by the node's clock; before that its creation
-    time. None: unknown."""
+    """Its `status.startTime`, which the kubelet sets by the node's clock once it admits the pod.
+    None: not yet."""
     extended_claim: str = ""
     """ResourceClaim that the scheduler made for its extended resources; "": none."""
     claims: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ def facts_of(pod: RawPod) -> PodFacts:
             (condition.type, condition.status) == ("Ready", "True")
             for condition in pod.status.conditions or ()
         ),
-        started=pod.status.start_time or pod.metadata.creation_timestamp,
+        started=pod.status.start_time,
         extended_claim=extended.resource_claim_name if extended else "",
         claims=tuple(sorted(claims)),
         plugin_resources=tuple(sorted(set(_plugin_resources(pod.spec)))),

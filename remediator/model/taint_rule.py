@@ -108,13 +108,20 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Name of the object. A device always has the same one, so a crash makes no second rule."""
         return self.stored_as or rule_name(self.device)
 
-    @property
-    def is_edited(self) -> bool:
-        """Whether a user has changed its selector: it has the name that we give another device.
 
-        Its own device has no taint then, and needs the name.
-        """
-        return OUR_NAME.fullmatch(self.stored_as) is not None
+class EditedRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of ours whose selector was changed: it taints what we never meant to.
+
+    It has the name of its own device, which has no taint until the name is free.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    node: str
+    """Node of the device that it was made for."""
+    gpu: str
+    """UUID of its GPU; "": nothing names it any more."""
 
 
 class ForeignRule(msgspec.Struct, frozen=True):
@@ -239,13 +246,35 @@ def is_ours(raw: RawRule) -> bool:
     return labelled or raw.metadata.name == rule_name(device)
 
 
+def parse_edited(raw: RawRule) -> EditedRule | None:
+    """Return a rule of ours whose selector was changed, also to one that is not full; else None.
+
+    It must have a name of our form, and a label or an annotation of ours.
+    """
+    meta, key = raw.metadata, raw.spec.taint.key
+    selector = raw.spec.device_selector or Selector()
+    device = Device(selector.driver, selector.pool, selector.device)
+    marked = meta.labels.get(MANAGED_BY) == MANAGER or bool(_label_values(raw, INCIDENT))
+    node = meta.annotations.get(NODE) or selector.pool
+    named = OUR_NAME.fullmatch(meta.name) and meta.name != rule_name(device)
+    if not (named and marked and node and key.startswith(f"{DOMAIN}/") and key != MAINTENANCE):
+        return None
+    return EditedRule(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        node=node,
+        gpu=_gpu_meant(raw),
+    )
+
+
 def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
-    """Return a rule of ours; None if it is not ours, or nothing says which hardware it is for.
+    """Return a rule of ours; None if it is not, was edited, or nothing names its hardware.
 
     `published` is the device that has the rule's device name now. It supplies only what neither a
     label nor an annotation says: such a rule ends when the GPU with that name now recovers.
     """
-    if not is_ours(raw):
+    if not is_ours(raw) or parse_edited(raw):
         return None
     selector = raw.spec.device_selector or Selector()
     device = Device(selector.driver, selector.pool, selector.device)
@@ -300,7 +329,7 @@ def foreign_rule(raw: RawRule) -> ForeignRule:
 
 
 def split_duplicates(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """Return one rule for each device; and the leftovers: duplicates and edited rules.
+    """Return one rule for each device; and the leftovers, its duplicates.
 
     The rule with the name that we give it is kept, not a copy under another name.
     """
@@ -308,8 +337,7 @@ def split_duplicates(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rul
     ordered = sorted(rules, key=lambda rule: (rule.device, rule.stored_as))
     kept: dict[Device, Rule] = {}
     for rule in ordered:
-        if not rule.is_edited:
-            kept.setdefault(rule.device, rule)
+        kept.setdefault(rule.device, rule)
     leftovers = tuple(rule for rule in ordered if kept.get(rule.device) is not rule)
     return tuple(kept.values()), leftovers
 

@@ -45,6 +45,7 @@ from remediator.plan.board import (
     Roster,
     Users,
 )
+from remediator.plan.clocks import without_time_of_others
 from remediator.plan.evictions import tolerations
 from remediator.plan.overrides import with_confirmed
 from remediator.plan.pods import claims_ignoring_taints, gang
@@ -88,8 +89,7 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
             uuid: gpu for uuid, gpu in found if not view.slices.elsewhere.get(uuid)
         } | reported
     remembered = {incident.spec.uuid for incident in view.stored.incidents if incident.open}
-    edited = (rule for rule in view.stored.leftovers if rule.is_edited)
-    ruled = {rule.gpu for rule in (*view.stored.rules, *edited)}
+    ruled = {rule.gpu for rule in view.stored.rules}
     here = {*reported} | {
         uuid for uuid in remembered | ruled if not view.slices.elsewhere.get(uuid)
     }
@@ -247,6 +247,8 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         incidents = tuple(
             by_clock_of_now(known, view.node, view.agent.report) for known in incidents
         )
+    holders = affected_pods(view.usage.claims, frozenset(devices), view.usage.pods)
+    incidents = tuple(without_time_of_others(known, holders) for known in incidents)
     # Before the verdict: a confirmation ends a fault in the decision that reads it, or pods could
     # be deleted after it.
     around = with_confirmed(shared.around, gpu, incidents, view.boot_id or "", shared.now)
@@ -261,7 +263,6 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     named = [
         device for device in view.slices.inventory if uuid in (device.uuid, device.parent_uuid)
     ]
-    holders = affected_pods(view.usage.claims, frozenset(devices), view.usage.pods)
     return Board(
         uuid=uuid,
         machine=shared.machine,
@@ -270,11 +271,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
         incidents=incidents,
         rules=BoardRules(
             stored=rules,
-            leftovers=tuple(
-                rule
-                for rule in view.stored.leftovers
-                if (rule.gpu == uuid if rule.is_edited else rule.device in ruled)
-            ),
+            leftovers=tuple(rule for rule in view.stored.leftovers if rule.device in ruled),
             unseen=tuple(rule for rule in view.stored.unseen if rule.gpu == uuid),
             served=view.stored.rules_served,
             known=view.stored.rules_served and not view.blind.get("rules"),

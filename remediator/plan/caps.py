@@ -313,11 +313,14 @@ def _later_pods(finding: Finding) -> Cap | None:
     fault, board = finding.fault, finding.board
     if fault.ended is None:
         return None
-    begun = {pod.uid: pod.started for pod in board.pods or () if pod.uid in finding.users}
-    dates = [begun.get(uid) for uid in finding.users]
-    # A pod whose start is unknown may have been there when the error came.
-    # Also one of the time to come: a clock that is ahead dates each new pod so.
-    all_later = bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
+    pods = {pod.uid: pod for pod in board.pods or ()}
+    # A pod that is not listed may have been there when the error came. One that has not started was
+    # not, however long it has been waiting for a device. A start of the time to come is later, too:
+    # a clock that is ahead dates each new pod so.
+    all_later = bool(finding.users) and all(
+        uid in pods and ((start := pods[uid].started) is None or start > fault.last_seen)
+        for uid in finding.users
+    )
     return _no_further("later pods", finding, LATER) if all_later else None
 
 

@@ -11,7 +11,7 @@ or the pods that waited there, may be gone.
 The dates are ours, by `now`; `evict.within` alone pauses. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -19,11 +19,15 @@ import msgspec
 
 from remediator.diagnose.fault import NEEDS, Healthy, Need
 from remediator.diagnose.readings import MISSING_FOR, NEVER_LISTED
+from remediator.model.claim import EXTENDED_RESOURCE
+from remediator.model.incident import Incident
 from remediator.model.incident_status import (
     STATE_UNKNOWN,
+    AffectedPod,
     DeviceEvictions,
     IncidentStatus,
     RepairRequest,
+    with_changes,
 )
 from remediator.plan.board import RENEWALS_NEEDED, Board
 from remediator.plan.words import need_of
@@ -392,6 +396,38 @@ def start_of_within(of: DeviceEvictions | None, plan: Evict, now: datetime) -> d
     # If each pause restarted the time, recurring pauses would postpone NoExecute without limit. If
     # pauses counted, pods would be deleted without a request to evict them.
     return start + max(now - last - _counts(plan), timedelta())
+
+
+def without_time_of_others(incident: Incident, holders: Iterable[AffectedPod]) -> Incident:
+    """Return an incident without the times of devices that only pods of other claims hold now.
+
+    The time was that of the pods before them. Who shares a claim with those shares their time, too:
+    a claim that pods join for ever must not postpone NoExecute for ever.
+    """
+    status = incident.status
+    # Where not all pods could be recorded it is unknown whose time it is.
+    if status.scope.affected_left_out or status.eviction.evicted_left_out:
+        return incident
+    before = _claims_by_device((*status.scope.affected, *status.eviction.evicted))
+    here = _claims_by_device(holders)
+    entries = tuple(
+        msgspec.structs.replace(entry, start_time=None, attempt_time=None)
+        if (had := before.get(entry.device)) and here.get(entry.device, had).isdisjoint(had)
+        else entry
+        for entry in status.eviction.by_device
+    )
+    if entries == status.eviction.by_device:
+        return incident
+    new = with_changes(status, eviction={"by_device": entries})
+    return msgspec.structs.replace(incident, status=new)
+
+
+def _claims_by_device(pods: Iterable[AffectedPod]) -> dict[str, set[tuple[str, str]]]:
+    found: dict[str, set[tuple[str, str]]] = {}
+    for pod in pods:
+        if pod.via in {"", EXTENDED_RESOURCE}:
+            found.setdefault(pod.device, set()).add((pod.namespace, pod.claim))
+    return found
 
 
 def are_interrupted(status: IncidentStatus, now: datetime) -> bool:

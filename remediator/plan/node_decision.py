@@ -29,6 +29,7 @@ from remediator.plan.spending import Turned, compare_emptied
 from remediator.plan.stages import Granted, Planned, Wake, first_wake
 from remediator.plan.status import condition
 from remediator.plan.steps import (
+    DeleteEdited,
     DeleteIncident,
     DeleteReport,
     Disruption,
@@ -105,7 +106,9 @@ def decide_node(
     # By a clock that is ahead every closed incident is old enough to be pruned.
     aged = () if view.clock_doubt else view.stored.incidents
     old = attempt(lambda: history.incidents_to_prune(aged, policy, now, view.boot_id))
-    steps = [step for plan in plans for step in plan.steps]
+    # What they taint is known without a decision about any GPU.
+    steps: list[Step] = [DeleteEdited(rule) for rule in view.stored.edited]
+    steps += [step for plan in plans for step in plan.steps]
     steps += [step for plan in plans for step in plan.closings]
     steps += () if isinstance(conditions, Unknown) else conditions
     steps += [

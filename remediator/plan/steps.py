@@ -22,7 +22,7 @@ from remediator.model.incident import Incident
 from remediator.model.incident_caps import cut_to_limits
 from remediator.model.incident_status import AffectedPod, IncidentStatus
 from remediator.model.node import PROBLEM, NodeCondition
-from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
+from remediator.model.taint_rule import EFFECTS, EVICTING, EditedRule, Rule
 from remediator.plan.board import Board
 from remediator.plan.brakes import is_stronger
 from remediator.plan.evictions import Spared, count_spared
@@ -49,6 +49,15 @@ class ChangeRule(msgspec.Struct, frozen=True):
 class DeleteRule(msgspec.Struct, frozen=True):
     stored: Rule
     why: str
+
+
+class DeleteEdited(msgspec.Struct, frozen=True):
+    """Delete a rule whose selector was changed. Its own device gets its rule by the next plan.
+
+    It is not turned back: an older client may have changed more of it than we know.
+    """
+
+    stored: EditedRule
 
 
 class WriteStatus(msgspec.Struct, frozen=True):
@@ -96,6 +105,7 @@ Step = (
     | CreateRule
     | ChangeRule
     | DeleteRule
+    | DeleteEdited
     | WriteStatus
     | EvictPod
     | DeleteIncident
@@ -141,7 +151,7 @@ def _steps(board: Board, planned: Planned) -> Iterable[Step]:
     for rule in gone:
         yield from _remove(board, planned, rule, creates=adds)
     for rule in board.rules.leftovers:
-        yield DeleteRule(rule, EDITED if rule.is_edited else planned.course.reason)
+        yield DeleteRule(rule, planned.course.reason)
     for device, rule in desired_rules.items():
         if device not in stored:
             yield CreateRule(rule)
@@ -194,7 +204,7 @@ def gpu_of(step: Step) -> str:
             return incident.spec.uuid
         case CreateRule(rule) | ChangeRule(_, rule):
             return rule.gpu
-        case DeleteRule(stored):
+        case DeleteRule(stored) | DeleteEdited(stored):
             return stored.gpu
         case EvictPod(gpu):
             return gpu
@@ -207,7 +217,6 @@ def gpu_of(step: Step) -> str:
 MOST_OPEN = 64
 """Open incidents of one node, more than it has GPUs: a node that reports ever new ones is lying."""
 
-EDITED = "its deviceSelector was changed, and a rule of Draguard stays with its device"
 _ORDER: tuple[type[Step], ...] = (
     CreateRule,
     # After what replaces it: hardware that gets another name is tainted without a gap.
@@ -242,12 +251,7 @@ def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]
     """
     there = {rule.device: rule for rule in stored}
     made = {step.rule.device for step in steps if isinstance(step, CreateRule)}
-    # An edited rule has another device's name, which its own device needs: it is only deleted.
-    going = {
-        step.stored.device: step
-        for step in steps
-        if isinstance(step, DeleteRule) and not step.stored.is_edited
-    }
+    going = {step.stored.device: step for step in steps if isinstance(step, DeleteRule)}
     replaced = [going[device] for device in made & going.keys()]
     for step in steps:
         # A rule has the name of its device, so one must go before the other can be made. Two writes
@@ -266,7 +270,7 @@ def goes_on(step: Step, failed: Step) -> bool:
 
     Untainting waits for nothing, nor does NoSchedule for a lost status that cannot be filled.
     """
-    if isinstance(step, DeleteRule):
+    if isinstance(step, DeleteRule | DeleteEdited):
         return True
     keeps_away = isinstance(step, CreateRule) and step.rule.effect not in EVICTING
     return keeps_away and _fills_lost_status(failed)
@@ -282,13 +286,13 @@ def _rank(step: Step) -> tuple[int, int]:
     # It is filled from the rules that stand, so none may change before it is stored.
     if _fills_lost_status(step):
         return _FIRST, 1
+    if isinstance(step, DeleteEdited):  # a rule for its own device needs its name
+        return _FIRST, 0
     effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
     if isinstance(step, ChangeRule | DeleteRule):
         before = step.stored.effect
         # The pods may be those of healthy hardware that has got the name.
         if before in EVICTING and EFFECTS.index(effect) < EFFECTS.index(before):
-            return _FIRST, 0
-        if step.stored.is_edited:  # a rule for its own device needs its name
             return _FIRST, 0
     # For the GPU that it is given to this is a new taint.
     if isinstance(step, ChangeRule) and step.stored.gpu != step.rule.gpu:

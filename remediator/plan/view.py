@@ -26,7 +26,7 @@ from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeFacts
 from remediator.model.pod import PodFacts
-from remediator.model.taint_rule import ForeignRule, Rule
+from remediator.model.taint_rule import EditedRule, ForeignRule, Rule
 from remediator.policy.limits import Ground
 from remediator.policy.table import Policy
 
@@ -225,6 +225,8 @@ class StoreView(msgspec.Struct, frozen=True, kw_only=True):
     """Ours, for this node, one for each device."""
     leftovers: tuple[Rule, ...] = ()
     """Ours by their label, on a device that one of `rules` stands on already."""
+    edited: tuple[EditedRule, ...] = ()
+    """Ours for devices of this node, by their name, on devices that they were not made for."""
     rules_served: bool = True
     """Without DeviceTaintRules there are none here, whatever is stored."""
     unseen: tuple[Rule, ...] = ()

@@ -74,7 +74,7 @@ def claim(
 
 def pod(name: str = "train-0", **fields: object) -> PodFacts:
     """A running pod of the node, the one that `claim` speaks of."""
-    standard = PodFacts(namespace="team", name=name, uid=f"u-{name}")
+    standard = PodFacts(namespace="team", name=name, uid=f"u-{name}", started=at(-1000))
     return with_fields(standard, **fields)
 
 

@@ -15,7 +15,7 @@ from remediator.controller.rule_index import RuleIndex
 from remediator.model import taint_rule
 from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from remediator.plan.node_decision import decide_node
-from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteEdited
 from tests.remediator.builders import DRIVER, RESET, at, gpu, policy, report, uuid, with_fields
 from tests.remediator.controller.test_cache import Marks, believed, health, raw_rule, slice_of
 
@@ -57,6 +57,13 @@ def unmarked(pool: str) -> RawRule:
     name = taint_rule.rule_name(Device(DRIVER, pool, "gpu-0"))
     unnamed = changed(raw, name=name, labels={}, annotations={})
     return msgspec.structs.replace(unnamed, spec=spec)
+
+
+def pointed_at(device: str) -> RawRule:
+    """A rule for gpu-0 whose selector a person has changed."""
+    raw = raw_rule(effect="NoExecute")
+    selector = Selector(DRIVER, "node-a", device)
+    return with_fields(raw, spec=with_fields(raw.spec, device_selector=selector))
 
 
 def theirs(name: str, selector: Selector | None) -> RawRule:
@@ -115,51 +122,69 @@ class TestAPersonsHand:
         assert (rule.gpu, rule.stripped) == (uuid(0), True)
         assert cache.view("node-a", believed).stored.foreign == ()
 
-    @pytest.mark.parametrize("other", ["gpu-1", "gpu-9"], ids=["published", "not published"])
+    @pytest.mark.parametrize("other", ["gpu-1", "gpu-9", ""], ids=["published", "not", "all"])
     def test_a_rule_whose_selector_was_edited_is_deleted_and_its_own_device_tainted(
         self, cache: Cache, other: str
     ) -> None:
         """Both have one name: the sick GPU could not be tainted while the edited rule was there."""
-        raw = raw_rule(effect="NoExecute")
-        selector = Selector(DRIVER, "node-a", other)
-        put(cache, with_fields(raw, spec=with_fields(raw.spec, device_selector=selector)))
+        edited = pointed_at(other)
+        put(cache, edited)
         cache.put_report("node-a", health("node-a", report(gpu(0, recovery_action=RESET), gpu(1))))
 
         steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
 
         first, *later = steps
-        assert isinstance(first, DeleteRule)
-        assert (first.stored.name, first.stored.device.device) == (raw.metadata.name, other)
+        assert isinstance(first, DeleteEdited)
+        assert first.stored.name == edited.metadata.name
         (made,) = (step.rule for step in later if isinstance(step, CreateRule))
-        assert (made.device.device, made.name) == ("gpu-0", raw.metadata.name)
+        assert (made.device.device, made.name) == ("gpu-0", edited.metadata.name)
 
     def test_an_edited_rule_is_never_made_into_that_of_the_device_that_it_selects(
         self, cache: Cache
     ) -> None:
         """The other GPU fails, too: the name belongs to the first one's device."""
-        raw = raw_rule()
-        selector = Selector(DRIVER, "node-a", "gpu-1")
-        put(cache, with_fields(raw, spec=with_fields(raw.spec, device_selector=selector)))
+        put(cache, pointed_at("gpu-1"))
         both = report(gpu(0, recovery_action=RESET), gpu(1, recovery_action=RESET))
         cache.put_slice("s1", slice_of("node-a", 0), slice_of("node-a", 0, 1))
         cache.put_report("node-a", health("node-a", both))
 
         steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
 
-        assert isinstance(steps[0], DeleteRule)
+        assert isinstance(steps[0], DeleteEdited)
         assert not [step for step in steps if isinstance(step, ChangeRule)]
         made = {step.rule.device.device for step in steps if isinstance(step, CreateRule)}
         assert made == {"gpu-0", "gpu-1"}
 
     def test_an_edited_rule_goes_also_once_the_gpu_is_healthy(self, cache: Cache) -> None:
-        raw = raw_rule()
-        selector = Selector(DRIVER, "node-a", "gpu-9")
-        put(cache, with_fields(raw, spec=with_fields(raw.spec, device_selector=selector)))
+        put(cache, pointed_at("gpu-9"))
         cache.put_report("node-a", health("node-a", report(gpu(0))))
 
         steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
 
-        assert [type(step) for step in steps] == [DeleteRule]
+        assert [type(step) for step in steps] == [DeleteEdited]
+
+    def test_an_edited_rule_goes_also_while_nothing_is_decided_about_its_gpu(
+        self, cache: Cache
+    ) -> None:
+        put(cache, pointed_at("gpu-9"))
+        cache.put_report("node-a", health("node-a", report(gpu(0))))
+        seen = cache.view("node-a", believed)
+        seen = with_fields(seen, unread=frozenset({f"{uuid(0).lower()}-1"}))
+
+        steps = decide_node(seen, cache.fleet(), policy(), at(2)).steps
+
+        assert [type(step) for step in steps] == [DeleteEdited]
+
+    def test_a_node_of_which_only_an_edited_rule_is_left_is_looked_at(
+        self, cache: Cache, marks: Marks
+    ) -> None:
+        put(cache, pointed_at("gpu-9"))
+        assert marks.taken() == {"node-a"}
+
+        assert "node-a" in cache.choose_nodes()
+        cache.put_rule(pointed_at("gpu-9").metadata.name, None)
+
+        assert marks.taken() == {"node-a"}
 
     def test_a_rule_whose_cause_was_emptied_is_still_ours_and_gets_its_words_back(
         self, cache: Cache

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from remediator.diagnose.fault import Unknown
-from remediator.model.taint_rule import EVICTING
+from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.clocks import COUNTS_LEAST, COUNTS_MOST
 from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, WriteStatus
@@ -41,7 +41,7 @@ class EvictHistory(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clocks: dict[tuple[str, str], timedelta] = {}
+        self.clocks: dict[tuple[str, str], tuple[timedelta, set[str]]] = {}
         """By incident and device, how much of `within` has counted."""
         self.requested: dict[tuple[str, str], float] = {}
         """By incident and device, when the first eviction was requested."""
@@ -125,7 +125,7 @@ class EvictHistory(History):
         super().judge(seen, decision, before)
         self._only_holders_of_sick_devices_are_evicted(seen, decision)
         self._slurms_pods_are_left_to_it(seen, decision)
-        self._noexecute_never_comes_early(decision)
+        self._noexecute_never_comes_early(seen, decision)
         self._who_waits_is_never_deleted(decision)
         for step in decision.steps:
             if isinstance(step, WriteStatus):
@@ -176,7 +176,7 @@ class EvictHistory(History):
                 for by in claim.consumers:
                     self.machine.tenants.begins_to_end(by.name)
 
-    def _noexecute_never_comes_early(self, decision: NodeDecision) -> None:
+    def _noexecute_never_comes_early(self, seen: NodeView, decision: NodeDecision) -> None:
         """Pods on each device get the whole time from the first request of their eviction on."""
         for step in decision.steps:
             if not isinstance(step, ChangeRule) or step.rule.effect != "NoExecute":
@@ -187,11 +187,24 @@ class EvictHistory(History):
             of = self.calm.incidents[name].status.eviction.of(step.rule.device)
             since = of.start_time if of else None
             assert since is not None, "deleted without a request to leave"
+            assert self._is_their_time(seen, step.rule), "deleted in the time of others"
             assert self.clock - since >= self.plan.within, "deleted before its time"
             since_request = self.requested.get((name, device), self.machine.now)
             waited = timedelta(seconds=self.machine.now - since_request)
             gained = min(max(self.plan.within / 10, COUNTS_LEAST), COUNTS_MOST) * self.jumps
             assert waited + gained >= self.plan.within, "deleted before its time by a wrong clock"
+
+    def _is_their_time(self, seen: NodeView, raised: Rule) -> bool:
+        """Whether a device is held by a claim whose pods were told to leave, or by none."""
+        status = self.calm.incidents[raised.incident].status
+        told = (*status.scope.affected, *status.eviction.evicted)
+        named = {pod.claim for pod in told if pod.device == str(raised.device)}
+        held = {
+            claim.metadata.name
+            for claim in seen.usage.claims
+            if any(it.name == raised.device and it.allocates for it in claim.results)
+        }
+        return not held or bool(held & named)
 
     def _only_holders_of_sick_devices_are_evicted(
         self, seen: NodeView, decision: NodeDecision
@@ -252,8 +265,8 @@ class EvictHistory(History):
             assert "NoExecute" not in set(self.calm.effects().values())
 
     def _clocks_go_on(self) -> None:
-        """What is stored is the same for a leader that dies, and nothing sets it back."""
-        there = dict[tuple[str, str], timedelta]()
+        """What is stored is the same for a leader that dies, and only other claims set it back."""
+        there = dict[tuple[str, str], tuple[timedelta, set[str]]]()
         for name, incident in self.calm.incidents.items():
             by_device = incident.status.eviction.by_device
             assert by_device == self.dying.incidents[name].status.eviction.by_device
@@ -263,8 +276,13 @@ class EvictHistory(History):
                     continue
                 assert of.start_time <= of.attempt_time <= self.latest
                 key, lasted = (name, of.device), of.attempt_time - of.start_time
-                assert lasted >= self.clocks.get(key, timedelta()), "it is set back"
-                there[key] = lasted
+                affected = incident.status.scope.affected
+                claims = {pod.claim for pod in affected if pod.device == of.device}
+                before, theirs = self.clocks.get(key, (timedelta(), claims))
+                if lasted < before:
+                    assert claims.isdisjoint(theirs), "it is set back"
+                    self.requested[key] = self.machine.now
+                there[key] = lasted, claims
         self.clocks = there
 
 

@@ -191,6 +191,35 @@ class TestMarksThatAPersonTookOff:
 
         assert not taint_rule.is_ours(msgspec.structs.replace(self.stored(), spec=wide))
 
+    @pytest.mark.parametrize(
+        "selector",
+        [
+            taint_rule.Selector("gpu.nvidia.com", "node-a", "gpu-9"),
+            taint_rule.Selector("gpu.nvidia.com", "node-a"),
+            taint_rule.Selector(),
+            None,
+        ],
+    )
+    def test_know_a_rule_whose_selector_was_changed_and_whose_it_was(
+        self, selector: taint_rule.Selector | None
+    ) -> None:
+        stored = self.stored()
+        changed = msgspec.structs.replace(
+            stored, spec=msgspec.structs.replace(stored.spec, device_selector=selector)
+        )
+
+        found = taint_rule.parse_edited(changed)
+
+        assert found is not None
+        assert (found.name, found.node, found.gpu) == (rule(3).name, "node-a", rule(3).gpu)
+        assert taint_rule.parse(changed) is None
+        assert taint_rule.parse_edited(stored) is None
+
+    def test_take_no_rule_for_theirs_that_carries_their_name_form_alone(self) -> None:
+        by_hand = self.stored(labels={}, annotations={}, name=rule(4).name)
+
+        assert taint_rule.parse_edited(by_hand) is None
+
 
 class TestTwoRulesForOneDevice:
     DEVICE = Device("gpu.nvidia.com", "node-a", "gpu-3")
@@ -205,12 +234,6 @@ class TestTwoRulesForOneDevice:
         copy = rule(3, stored_as="a-copy")
 
         assert taint_rule.split_duplicates([copy]) == ((copy,), ())
-
-    def test_a_rule_whose_selector_a_user_has_changed_counts_for_no_device(self) -> None:
-        edited = rule(9, stored_as=rule(3).name)
-
-        assert edited.is_edited
-        assert taint_rule.split_duplicates([edited]) == ((), (edited,))
 
 
 @pytest.mark.parametrize(

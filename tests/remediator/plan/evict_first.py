@@ -70,5 +70,5 @@ def play(  # noqa: PLR0917 - a world, and when it is looked at
 
 def shared(*names: str) -> tuple[NodeView, Claim]:
     """A claim that several pods share."""
-    both = claim("gpu-0", names[0], reserved=names)
+    both = claim("gpu-0", "shared", reserved=names)
     return seen(*(pod(name) for name in names), claims=(both,)), both

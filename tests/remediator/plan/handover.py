@@ -23,6 +23,7 @@ from remediator.plan.view import NodeView
 from remediator.plan.words import NEEDS
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Policy
+from tests.remediator import playing
 from tests.remediator.builders import (
     NODE,
     Stored,
@@ -102,8 +103,7 @@ def node(
 
 
 def pod(name: str, **fields: object) -> PodFacts:
-    standard = PodFacts(namespace="team", name=name, uid=f"u-{name}", claims=(f"claim-of-{name}",))
-    return with_fields(standard, **fields)
+    return playing.pod(name, **({"claims": (f"claim-of-{name}",)} | fields))
 
 
 def reported(

@@ -226,17 +226,24 @@ class TestCeilings:
             (-1.0, ("nothing", "NoExecute")),
             (1.0, ("later pods", "NoSchedule")),
             (3600.0, ("later pods", "NoSchedule")),  # by a clock that is ahead
+            (None, ("later pods", "NoSchedule")),  # not yet
         ],
     )
     def test_an_error_that_is_over_evicts_no_pod_that_came_after_it(
-        self, started: float, limit: tuple[str, Effect]
+        self, started: float | None, limit: tuple[str, Effect]
     ) -> None:
         over = with_fields(CERTAIN, ended=at(0))
         held = AffectedPod("team", "train-0", "claim", f"{DRIVER}/{NODE}/gpu-0", "u-train-0")
-        train = pod("train-0", started=at(started))
+        train = pod("train-0", started=None if started is None else at(started))
         board = board_of(TAINT, holders=(held,), pods=(train,))
 
         assert limit_of(demand(board, over)) == limit
+
+    def test_a_pod_that_is_not_listed_may_have_been_there(self) -> None:
+        over = with_fields(CERTAIN, ended=at(0))
+        held = AffectedPod("team", "train-0", "claim", f"{DRIVER}/{NODE}/gpu-0", "u-train-0")
+
+        assert limit_of(demand(board_of(TAINT, holders=(held,), pods=()), over))[0] == "nothing"
 
 
 class TestUnserved:

@@ -230,3 +230,27 @@ def test_a_pod_that_will_be_deleted_is_not_reported_as_left() -> None:
         tick(stored, now, seconds, asks)
 
     assert not blocked(stored)
+
+
+@pytest.mark.parametrize("shares", [False, True], ids=["another claim", "the same claim"])
+def test_a_pod_of_another_claim_gets_the_whole_time(*, shares: bool) -> None:
+    """It tolerates NoSchedule, and takes the GPU between two looks, as the pod before it ends."""
+    stored = Stored()
+
+    def look(seconds: float, name: str) -> str:
+        claimed = claim("gpu-0", "first" if shares else name, reserved=(name,))
+        now = view(
+            dead(0),
+            claims=(claimed,),
+            pods=(pod(name),),
+            refusals={f"u-{name}": "429 TooManyRequests"},
+        )
+        for _ in range(4):
+            tick(stored, now, seconds, ASKS)
+        return stored.effects()["gpu-0"]
+
+    for seconds in range(0, 110, 5):
+        look(seconds, "first")
+    deleted = next(now for now in range(110, 300, 5) if look(now, "second") == "NoExecute")
+
+    assert (deleted - 110 >= WITHIN.total_seconds()) is not shares
