@@ -1,7 +1,7 @@
 """That decisions hold: what one did is not undone by the next while nothing has changed."""
 
 from exporter.model.device import Device
-from remediator.model.node import PROBLEM
+from remediator.model.node import PROBLEM, NodeCondition
 from remediator.model.taint_rule import EFFECTS, Rule
 from remediator.plan.node_decision import NodeDecision
 from remediator.plan.stages import Planned
@@ -26,8 +26,9 @@ class Steady:
         self._made: set[Hardware] = set()
         self._gone: set[Hardware] = set()
         self._opened: set[str] = set()
-        self._called_off: set[str] = set()
-        self._called: set[str] = set()
+        self._called_off: set[tuple[str, bool]] = set()
+        self._called: dict[str, bool] = {}
+        """By type of condition, whether a replacement was called for, and not a reboot."""
         self._moving = False
 
     def begin(self) -> None:
@@ -56,7 +57,7 @@ class Steady:
                     assert incident.name not in self._opened or self._moving
                 case WriteNodeConditions(_, written):
                     for it in written:
-                        self._condition(it.type, needed=it.status == PROBLEM[it.type])
+                        self._condition(it)
                 case _:
                     pass
 
@@ -73,14 +74,19 @@ class Steady:
         assert here not in self._gone, f"back again: {here}"
         self._made.add(here)
 
-    def _condition(self, kind: str, *, needed: bool) -> None:
-        """Note that a repair is called for, or no more: each at most once."""
-        if needed:
-            assert kind not in self._called_off, f"{kind} is said again"
-            self._called.add(kind)
+    def _condition(self, written: NodeCondition) -> None:
+        """Note that a repair is called for, or no more: each at most once, by need.
+
+        A reboot in vain is followed by the call for a replacement, which has its own deadline.
+        """
+        kind = written.type
+        if written.status == PROBLEM[kind]:
+            need = "replacement needed" in written.message
+            assert (kind, need) not in self._called_off, f"{kind} is said again"
+            self._called[kind] = need
         elif kind in self._called:
             assert self._moving, f"{kind} was said for nothing"
-            self._called_off.add(kind)
+            self._called_off.add((kind, self._called[kind]))
 
 
 def _is_exempt(planned: Planned) -> bool:
