@@ -9,11 +9,13 @@ when
 - no pod holds a GPU of the node, or the deadline has passed of a class that may evict and no pod
   that is left was promised more (`node_pods`).
 
-Until then it is False and names what is waited for. An unknown state of a GPU, of the pods or of
-the stored condition changes it in neither direction. A pod that is known to hold a GPU sets it back
-to False, also under a hold. Pure.
+Until then it is False and names what is waited for. An unknown state of a GPU that it names, of the
+pods or of the stored condition changes it in neither direction. A pod that is known to hold a GPU
+sets it back to False, also under a hold. A call belongs to the GPUs that it names and to one boot:
+the next boot has answered it. Pure.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
@@ -29,7 +31,6 @@ from remediator.model.node import (
     NodeCondition,
 )
 from remediator.plan.board import Board
-from remediator.plan.clocks import missing_since
 from remediator.plan.needs import NODE_REPAIRS, Due, due_gpus, enforced_incidents
 from remediator.plan.node_pods import Neighbours, in_words, neighbours, with_promises
 from remediator.plan.recovery import unseen_rules
@@ -38,6 +39,8 @@ from remediator.plan.steps import WriteNodeConditions
 from remediator.plan.view import NodeView
 from remediator.plan.words import some
 
+_BOOT = re.compile(r" in boot (\S+);")
+"""In the message of a call, after the GPUs that it names."""
 MESSAGE_LIMIT = 1024
 """Bytes of a condition's message."""
 NAMED_LIMIT = 5
@@ -171,36 +174,61 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     stopped: str,
 ) -> _Answer | None:
     """Return what the condition should read, None where an unknown state leaves it as it is."""
-    undecided = any(_is_undecided(board, planned) for board, planned in pairs)
+    undecided = [board for board, planned in pairs if _is_undecided(board, planned)]
+    stated = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
+    stands = old is not None and stated and _still_stands(view, pairs, due, old.message)
     if not due:
-        return (
-            None if undecided else _answer_for_none(_gpus_in_soak(pairs), _others(pairs, due), old)
-        )
+        if undecided and (stands or not stated):
+            return None
+        return _answer_for_none(_gpus_in_soak(pairs), _others(pairs, due), undecided, old)
     standing = tuple(due_gpu for due_gpu in due if due_gpu.stands)
     free = tuple(due_gpu for due_gpu in standing if not due_gpu.deferred and not stopped)
-    stated = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
     seen = with_promises(neighbours(view, (due_gpu.incident for due_gpu in due)), pairs, now)
     answer = None
     if free:
-        answer = _answer_for(free, standing, seen, deadline, now, stated=stated)
+        boot = view.boot_id or ""
+        answer = _answer_for(free, standing, seen, deadline, now, boot=boot, stated=stands)
     elif standing:
         why = stopped or "; ".join(sorted({due_gpu.deferred for due_gpu in standing}))
         message = _cut_message(f"{_needs(standing)}; deferred: {why}")
         answer = _Answer(needed=False, reason=HELD, message=message)
     # Of one whose call is deferred now, the deadline may be over: below.
     certain = len(free) == len(due) and not undecided
-    if not stated:
+    if not stands:
         # A lost incident of one GPU may count against a call for another.
-        return None if undecided and answer and answer.needed else answer
+        answer = None if undecided and answer and answer.needed else answer
+        if answer or not stated:
+            return answer
+        over = f"what was called for is over, and nothing is known since then: {_needs(due)}"
+        return _Answer(needed=False, reason=VERIFYING, message=_cut_message(over))
     if (answer and answer.needed) or (free and certain):
         return answer
-    if not undecided and (over := _answer_after_boot(due, now)):
-        return over
     # Neither a hold nor an unknown state sets it back. A pod that holds a GPU does, unless a
     # deadline has passed for one of them.
     overdue = any(due_gpu.is_overdue(deadline, now) for due_gpu in due)
     kept = overdue or not seen.pods
     return None if kept else answer or _wait(due, seen, deadline, now)
+
+
+def _still_stands(
+    view: NodeView, pairs: Iterable[tuple[Board, Planned]], due: tuple[Due, ...], message: str
+) -> bool:
+    """Whether a call may still be that of a GPU that it names, made in this boot.
+
+    One of another boot was answered by that boot, and would else be acted on once more.
+    """
+    named, _, rest = message.partition(";")
+    boot = _BOOT.match(rest)
+    if boot and view.boot_id and boot[1] != _short(view.boot_id):
+        return False
+
+    def names(board: Board) -> bool:
+        return board.uuid in named or " more" in named
+
+    return any(names(due_gpu.board) for due_gpu in due) or any(
+        _is_undecided(board, planned) and (names(board) or _is_new(board, planned))
+        for board, planned in pairs
+    )
 
 
 def _is_undecided(board: Board, planned: Planned) -> bool:
@@ -212,13 +240,21 @@ def _is_undecided(board: Board, planned: Planned) -> bool:
     """
     opened = [incident for incident in board.incidents if incident.open]
     lost = any(incident.blank or not incident.status.policy.mode for incident in opened)
+    new, undecided = _is_new(board, planned), planned.demanded.undecided is not None
+    return lost or new or undecided or bool(unseen_rules(board))
+
+
+def _is_new(board: Board, planned: Planned) -> bool:
+    """Whether this decision opens an incident: the next one knows whether it needs an act."""
     mine = planned.incident
-    new = mine is not None and mine.name not in [incident.name for incident in opened]
-    return lost or new or planned.demanded.undecided is not None or bool(unseen_rules(board))
+    return mine is not None and mine.name not in [it.name for it in board.incidents if it.open]
 
 
 def _answer_for_none(
-    soaked: tuple[str, ...], others: tuple[str, ...], old: NodeCondition | None
+    soaked: tuple[str, ...],
+    others: tuple[str, ...],
+    undecided: list[Board],
+    old: NodeCondition | None,
 ) -> _Answer:
     """Return the answer when nothing is due: a repair is being verified, or is over."""
     # The soak of a GPU that never stopped the node is its incident's matter alone.
@@ -228,21 +264,11 @@ def _answer_for_none(
     if others:
         text = f"not healthy, but no repair of the node is needed: {some(others, NAMED_LIMIT)}"
         return _Answer(needed=False, reason=OTHER_REPAIR, message=_cut_message(text))
-    return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
-
-
-def _answer_after_boot(due: tuple[Due, ...], now: datetime) -> _Answer | None:
-    """Return the answer where nothing is called for in this boot, None where something may be.
-
-    A call of another boot was answered by that boot, and would else be acted on once more. A GPU
-    that NVML does not list may soon be called missing.
-    """
-    for due_gpu in due:
-        missing = missing_since(due_gpu.board, due_gpu.incident.status, now)
-        if due_gpu.stands or due_gpu.request is not None or missing is not None:
-            return None
-    text = f"called for before the last boot, and nothing is read since then: {_needs(due)}"
-    return _Answer(needed=False, reason=VERIFYING, message=_cut_message(text))
+    text = "no GPU needs a node-level repair"
+    if undecided:
+        unknown = some(sorted(board.uuid for board in undecided), NAMED_LIMIT)
+        text = f"what called for a repair is over; nothing is known of {unknown}"
+    return _Answer(needed=False, reason=NOTHING_NEEDED, message=_cut_message(text))
 
 
 def _answer_for(
@@ -252,6 +278,7 @@ def _answer_for(
     deadline: timedelta,
     now: datetime,
     *,
+    boot: str,
     stated: bool,
 ) -> _Answer:
     """Return whether a node-level act may begin, in words that name the pods in the way."""
@@ -263,15 +290,15 @@ def _answer_for(
         if due_gpu.is_overdue(deadline, now)
     )
     if not seen.pods and not seen.unknown:
-        return _call(_with_joining(free, standing), _pods_in_words(seen))
+        return _call(_with_joining(free, standing), _pods_in_words(seen), boot)
     # A promise that is made after the call takes no call back: the repair may have begun.
     if overdue and (stated or not seen.promised):
         # Only for this act may pods be overridden: other needs are not requested yet.
         pods = f"{_pods_in_words(seen)}; waited until the deadline"
-        return _call(_with_joining(overdue, standing), pods)
+        return _call(_with_joining(overdue, standing), pods, boot)
     # Pods that cannot be listed take no call back, and make none.
     if not seen.pods and stated:
-        return _call(_with_joining(free, standing), _pods_in_words(seen))
+        return _call(_with_joining(free, standing), _pods_in_words(seen), boot)
     return _wait(free, seen, deadline, now)
 
 
@@ -290,12 +317,17 @@ def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due,
     return (*due, *joining)
 
 
-def _call(due: tuple[Due, ...], pods: str) -> _Answer:
+def _call(due: tuple[Due, ...], pods: str, boot: str) -> _Answer:
     reason = NODE_REPAIRS[most_needed(due_gpu.need for due_gpu in due)]
     due = tuple(sorted(due, key=lambda due_gpu: due_gpu.board.uuid))
     causes = tuple(due_gpu.incident.status.fault.cause for due_gpu in due)
-    message = _cut_message(f"{_needs(due)}; {pods}")
+    where = f"in boot {_short(boot)}; " if boot else ""
+    message = _cut_message(f"{_needs(due)}; {where}{pods}")
     return _Answer(needed=True, reason=reason, message=message, causes=causes)
+
+
+def _short(boot_id: str) -> str:
+    return boot_id[:8]
 
 
 def _wait(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:

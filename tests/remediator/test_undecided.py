@@ -287,8 +287,9 @@ def test_a_gpu_that_cannot_be_counted_gets_no_new_harm_and_its_neighbour_does() 
 
 def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> None:
     stored = tainted()
+    why = f"node-reboot needed by {uuid(0)}"
     stated = NodeCondition(
-        type=REPAIR_NEEDED, status="True", reason="NodeRebootNeeded", message="reboot, please"
+        type=REPAIR_NEEDED, status="True", reason="NodeRebootNeeded", message=why
     )
     facts = NodeFacts(name=NODE, uid="n", conditions=(stated,))
     options = HandoverOptions(enabled=True)

@@ -197,8 +197,8 @@ class EvictHistory(History):
     def _is_their_time(self, seen: NodeView, raised: Rule) -> bool:
         """Whether a device is held by a claim whose pods were told to leave, or by none."""
         status = self.calm.incidents[raised.incident].status
-        told = (*status.scope.affected, *status.eviction.evicted)
-        named = {pod.claim for pod in told if pod.device == str(raised.device)}
+        listed = (*status.scope.affected, *status.eviction.evicted)
+        named = {pod.claim for pod in listed if pod.device == str(raised.device)}
         held = {
             claim.metadata.name
             for claim in seen.usage.claims

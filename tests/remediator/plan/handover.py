@@ -131,7 +131,7 @@ def stored(
         type=kind,
         status=status,
         reason="NodeRebootNeeded",
-        message="as it was",
+        message=f"node-reboot needed by {uuid(0)}; as it was",
         last_transition_time=at(-500),
     )
     return with_fields(standard, **fields)
