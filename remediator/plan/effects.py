@@ -285,8 +285,10 @@ def notice(demands: tuple[Demand, ...]) -> Notice | None:
     rows = [demand.row for demand in demands if demand.is_written and demand.goal in EVICTING]
     if not rows:
         return None
-    plan = mildest_eviction([row.evict for row in rows])
-    return Notice(settle=min(row.settle for row in rows), plan=plan)
+    plans = [row.evict for row in rows]
+    soonest = min(plans, key=lambda plan: (plan.then == "wait", plan.within))
+    settle = min(row.settle for row in rows)
+    return Notice(settle=settle, plan=mildest_eviction(plans), soonest=soonest)
 
 
 def goal(demands: tuple[Demand, ...]) -> Effect:

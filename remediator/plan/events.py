@@ -234,7 +234,7 @@ def _when(tainted_at: datetime, planned: Planned) -> str:
     notice = planned.demanded.eviction.notice
     if notice is None:
         return ""
-    plan, begins = notice.plan, tainted_at + notice.settle
+    plan, begins = notice.soonest, tainted_at + notice.settle
     if plan == AT_ONCE:
         return f"; not before {moment(begins)}"
     ends = moment(begins + plan.within)

@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.node_health import GpuHealth
-from remediator.diagnose.fault import Record, Surroundings
+from remediator.diagnose.fault import SEVERITY, Record, Surroundings
 from remediator.model import intent as words
 from remediator.model.incident import Incident, with_intent
 from remediator.model.incident_status import TimelineEntry, with_changes
@@ -90,7 +90,8 @@ def _class_seen(board: Board, incident: Incident, kind: Kind, intent: Intent) ->
 
     That is what was stored: a class that is found in the decision that reads the intent was not
     seen. A new incident has inherited the intent with what was seen of the one before. Where no
-    status is left to say it, what is found now counts as seen.
+    status is left to say it, what is found now counts as seen. But an `ignore` in force leaves no
+    rule: beside one it had been overtaken, or begins now.
     """
     stored = {other.name: other for other in board.incidents if other.status.timeline}
     name = incident.name if incident.name in stored else incident.spec.inherited_from
@@ -100,6 +101,8 @@ def _class_seen(board: Board, incident: Incident, kind: Kind, intent: Intent) ->
         if other.open or name in (other.name, other.status.history.duplicate_of)
     ]
     known = [found for found in seen if found]
+    if not known and kind == "Ignore" and any(rule.effect != "None" for rule in board.rules.stored):
+        return SEVERITY[0]
     return max(known, key=severity) if known else _class_found(incident)
 
 

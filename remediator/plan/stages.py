@@ -142,6 +142,9 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     settle: timedelta
     """From the last NoSchedule to the first eviction."""
     plan: Evict
+    """The mildest of their classes: pods that are evicted by request get that much time."""
+    soonest: Evict
+    """That of the class that deletes pods first."""
 
 
 class EvictionDemand(msgspec.Struct, frozen=True, kw_only=True):
