@@ -431,13 +431,17 @@ def _claims_by_device(pods: Iterable[AffectedPod]) -> dict[str, set[tuple[str, s
 
 
 def are_interrupted(status: IncidentStatus, now: datetime) -> bool:
-    """Whether no eviction by request goes on: none has begun, or its GPU is Unknown for long."""
+    """Whether evictions by request have ended, or stop because the GPU is Unknown for long.
+
+    Where none is recorded some may go on: the status may be lost.
+    """
     unknown = (
         (condition.type, condition.status) == (STATE_UNKNOWN, "True")
         and now - condition.last_transition_time >= INTERRUPTED_FOR
         for condition in status.conditions
     )
-    return status.eviction.started_at is None or any(unknown)
+    ended = status.eviction.evicting_at is not None and status.eviction.started_at is None
+    return ended or any(unknown)
 
 
 def run_within(of: DeviceEvictions, plan: Evict, now: datetime) -> tuple[datetime, datetime | None]:

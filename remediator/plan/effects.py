@@ -226,12 +226,20 @@ def _rule(board: Board, incident: Incident, fault: Fault, target: Target, effect
 
 
 def would(demands: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
-    """Return what enforce mode would do to each device, were rules served."""
+    """Return what enforce mode would do to each device, were rules served; more than is done."""
     spared: dict[str, Effect] = {}
+    done = {
+        (target.name, demand.goal)
+        for demand in demands
+        if demand.is_written
+        for target in demand.targets
+    }
     for demand in demands:
         ready = demand.effect is not None or demand.cap.name == "unserved"
         if ready and not demand.is_written:
             for target in demand.targets:
+                if (target.name, demand.goal) in done:
+                    continue
                 name = str(target.name)
                 spared[name] = stronger(demand.goal, spared.get(name, demand.goal))
     return tuple(WouldTaint(device, effect) for device, effect in sorted(spared.items()))
@@ -300,6 +308,10 @@ def goal(demands: tuple[Demand, ...]) -> Effect:
     return strongest
 
 
+def _is_enforced(demand: Demand) -> bool:
+    return demand.row.mode == "enforce" and bool(demand.targets)
+
+
 def leading_demand(demands: tuple[Demand, ...]) -> Demand | None:
     """Return the demand of the worst class, where it is enforced if anywhere."""
     return max(
@@ -317,7 +329,8 @@ def worst_class(demands: tuple[Demand, ...]) -> str:
 
 def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str:
     """Return the reason, from the demand that goes furthest."""
-    first = leading_demand(demands)
+    # One that is enforced says what happens; the worst one may only be observed.
+    first = leading_demand(tuple(filter(_is_enforced, demands)) or demands)
     parts: list[str] = []
     over = all(
         demand.cap.by or (demand.effect == demand.goal and demand.goal not in EVICTING)

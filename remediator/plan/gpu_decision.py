@@ -22,7 +22,7 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import Healthy, Unknown, attempt, or_unknown
+from remediator.diagnose.fault import Healthy, Unknown, attempt, faults_of, or_unknown
 from remediator.model import intent
 from remediator.model.incident import Incident
 from remediator.model.incident_status import with_changes
@@ -52,7 +52,7 @@ from remediator.plan.stages import (
     Wake,
     first_wake,
 )
-from remediator.plan.words import class_of
+from remediator.plan.words import class_of, some
 from remediator.policy.table import Policy
 
 
@@ -366,6 +366,15 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
             parts.append(f"not closed: {unseen}")
     elif record.repair_seen:
         parts.append(record.repair_seen)
+    # Nothing is demanded for these, and a GPU that has one is not well.
+    standing = [fault for fault in faults_of(board.verdict) if fault.ended is None]
+    classes_off = {
+        fault.cause
+        for fault in standing
+        if known.policy.row(fault.fault_class, board.place).mode == "off"
+    }
+    if classes_off:
+        parts.append(f"not untainted while {some(sorted(classes_off))} stands, whose class is off")
     if moved := hardware.new_names_in_words(known.taints.renamed):
         parts.append(moved)
     return tuple(parts)

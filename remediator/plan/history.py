@@ -191,14 +191,15 @@ def incidents_to_prune(
         if candidate.status.history.closed_at is not None
     ]
     newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
+    # Incidents of all classes count together, and what holds for each place is not known here.
+    counts_for = max(policy.longest_repeat, KEPT_FOR)
     kept: Counter[str] = Counter()
     found: list[Incident] = []
     for closed_at, incident in newest:
         kept.update((incident.spec.uuid, incident.node))
         many = kept[incident.spec.uuid] > KEPT_PER_GPU or kept[incident.node] > KEPT_PER_NODE
         row = policy.row(class_of(incident.status.fault.fault_class))
-        lifetime = max(row.repeat.within, KEPT_FOR) + row.probation
-        old = now - closed_at > lifetime
+        old = now - closed_at > counts_for + row.probation
         needed = _lasting(incident, incident, now) or _ends_signals(incident, boot_id)
         # A node that reports ever new GPUs must not fill the API server, whatever its incidents
         # carry.

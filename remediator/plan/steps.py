@@ -21,7 +21,7 @@ from remediator.diagnose.scope import is_displaced
 from remediator.model.incident import Incident
 from remediator.model.incident_caps import cut_to_limits
 from remediator.model.incident_status import AffectedPod, IncidentStatus
-from remediator.model.node import PROBLEM, NodeCondition
+from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, EditedRule, Rule
 from remediator.plan.board import Board
 from remediator.plan.brakes import is_stronger
@@ -346,11 +346,7 @@ def disruption(
         for incident in board.incidents
         for device in _confirmed_devices(board, incident)
     }
-    reported = {
-        condition.type
-        for condition in conditions
-        if condition.status == PROBLEM.get(condition.type)
-    }
+    reported = _calls(conditions)
     devices: set[Device] = set()
     continued: set[AffectedPod] = set()
     repair = False
@@ -365,16 +361,23 @@ def disruption(
             case EvictPod(_, pod):
                 devices.add(_device(pod))
             case WriteNodeConditions(_, written):
-                asking = {
-                    condition.type
-                    for condition in written
-                    if condition.status == PROBLEM.get(condition.type)
-                }
                 # A condition that says so already is only worded anew: that calls for nothing.
-                repair |= bool(asking - reported)
+                repair |= bool(_calls(written) - reported)
             case _:
                 pass
     return Disruption(frozenset(devices), repair, frozenset(continued))
+
+
+def _calls(conditions: Iterable[NodeCondition]) -> set[tuple[str, str]]:
+    """Return the types of conditions that call for a repair, ours each with its need.
+
+    The reason of the other one names an XID.
+    """
+    return {
+        (condition.type, condition.reason if condition.type == REPAIR_NEEDED else "")
+        for condition in conditions
+        if condition.status == PROBLEM.get(condition.type)
+    }
 
 
 def untainting(steps: Iterable[Step], all_demanded: Iterable[Demanded]) -> Mapping[str, str]:

@@ -238,6 +238,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         if sorted(row.fault_class for row in self.rows) != sorted(SEVERITY):
             raise PolicyError(f"a policy has one row for each of {', '.join(SEVERITY)}")
 
+    @property
+    def longest_repeat(self) -> timedelta:
+        """The longest time for which a closed incident may count, in any class at any place."""
+        others = [override.apply_to(row) for override in self.overrides for row in self.rows]
+        return max(row.repeat.within for row in (*self.rows, *others))
+
     def row(self, fault_class: FaultClass, place: Place = ANYWHERE) -> Row:
         """Return the row that holds for a class of fault at a place.
 

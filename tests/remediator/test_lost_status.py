@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth
+from exporter.model.node_health_condition import FabricHealth
 from remediator.model.incident_status import IncidentStatus
 from remediator.plan import history
 from remediator.plan.node_decision import decide_node
@@ -21,6 +22,7 @@ from tests.remediator.builders import (
     Stored,
     action,
     at,
+    dead,
     gpu,
     mig_gpu,
     policy,
@@ -320,3 +322,24 @@ def test_a_gpu_that_waits_for_a_user_waits_for_one_after_the_loss() -> None:
 
     assert stored.incident.status.recovery.untaint == "OnConfirmation"
     assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_an_ignore_that_was_overtaken_before_the_loss_stays_so() -> None:
+    """Without end it was for the fabric. In force it would leave no rule: so it was overtaken."""
+    unwell = FabricHealth(state=3, status=0, health_summary=2)
+    mild, worse = view(gpu(0, fabric=unwell)), view(with_fields(dead(0), fabric=unwell))
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, mild, second)
+    stored.intend("Ignore", LASTS)
+    settle(stored, mild, 20)
+    assert stored.effects() == {}
+    for second in (100, 105, 130):
+        settle(stored, worse, second)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    wiped(stored)
+    for second in (1000, 1010, 90000):
+        settle(stored, worse, second)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}

@@ -5,10 +5,10 @@ import pytest
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose.fault import Verdict
 from remediator.model.intent import Intent
-from remediator.model.node import NodeFacts
+from remediator.model.node import HARDWARE_READY, PROBLEM, REPAIR_NEEDED, NodeFacts
 from remediator.plan.node_condition import HELD, VERIFYING, WAITING, conditions
 from remediator.plan.node_decision import decide_node
-from remediator.plan.steps import WriteNodeConditions
+from remediator.plan.steps import WriteNodeConditions, disruption
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits
 from tests.remediator.builders import (
@@ -144,3 +144,21 @@ def test_an_incident_that_is_in_no_mode_yet_changes_nothing(verdict: Verdict) ->
     """Its status is filled again in two steps."""
     for before in ((), (stored_before(),)):
         assert conditions(node(*before), [pair(mode="", verdict=verdict)], at(60), ON) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "begins"),
+    [
+        (REPAIR_NEEDED, "NodeRebootNeeded", False),
+        (REPAIR_NEEDED, "ReplacementNeeded", True),
+        (HARDWARE_READY, "NvidiaXID79Error", False),
+    ],
+)
+def test_a_call_for_another_act_is_one_that_begins(kind: str, reason: str, *, begins: bool) -> None:
+    """So what it rests on is read once more. Other words, or another XID, begin nothing."""
+    before = stored_before(kind=kind, status=PROBLEM[kind])
+    after = with_fields(before, reason=reason, message="in other words")
+
+    found = disruption([WriteNodeConditions(NODE, (after,))], (), (before,))
+
+    assert found.repair is begins

@@ -12,6 +12,7 @@ from remediator.model.incident import Incident, IncidentSpec, incident_name, wit
 from remediator.model.incident_status import IncidentStatus
 from remediator.plan import history
 from remediator.plan.words import days, ordinal
+from remediator.policy.load import read
 from remediator.policy.table import Policy, Repeat
 from tests.remediator.builders import (
     LASTS,
@@ -145,6 +146,19 @@ class TestPruning:
 
         assert history.incidents_to_prune((closed(1, 60),), quarter, at(0), "") == ()
         assert history.incidents_to_prune((closed(1, 92),), quarter, at(0), "") != ()
+
+    @pytest.mark.parametrize("where", ["overrides", "another class"])
+    def test_a_longer_window_anywhere_in_the_policy_keeps_them_longer(self, where: str) -> None:
+        """Incidents of all classes count together, and the window may be that of some nodes."""
+        change = "{lost: {repeat: {count: 2, within: 90d}}}"
+        in_file = {
+            "overrides": f"overrides: [{{match: {{node: 'node-*'}}, classes: {change}}}]",
+            "another class": f"classes: {change}",
+        }
+
+        found = history.incidents_to_prune((closed(1, 60),), read(in_file[where]), at(0), "")
+
+        assert found == ()
 
     def test_of_one_gpu_only_so_many_are_kept(self) -> None:
         many = tuple(closed(number, 20 - number / 10) for number in range(40))

@@ -1,5 +1,7 @@
 """What counts for the caps between a write and the status that notes it."""
 
+from datetime import datetime
+
 import msgspec
 
 from remediator.model.incident_status import EVICTION_BLOCKED, Condition, RuleRecord
@@ -33,3 +35,18 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
 
     assert not held(waited)
     assert held(raised)
+
+
+def test_an_incident_that_has_lost_its_status_keeps_its_place_in_the_caps() -> None:
+    """Its rule evicts pods: that no eviction is recorded proves nothing."""
+    (evicting,) = stored(rule("a0", "Evict"))
+    noted = (RuleRecord(evicting.name, evicting.uid, str(evicting.device), evicting.effect),)
+    one_a_node = msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1)))
+
+    def held(evicting_at: datetime | None) -> bool:
+        incident = an_incident("a0", rules=noted, evicting_at=evicting_at)
+        fleet = Fleet(rules=(evicting,), incidents=(incident,))
+        return bool(grant(one_a_node, fleet, desired("a1", "Evict"))["a1"].deferred)
+
+    assert held(None)
+    assert not held(at(-600)), "its evictions are over"
