@@ -15,6 +15,8 @@ from remediator.diagnose.links import COMPLETED
 HEALTHY = (1, 3)
 """FabricHealth.health_summary: healthy, and limited capacity, which is no fault."""
 _LINK, _SWITCH = "nvlink-", "sxid-"
+_ALL_LINKS = "nvlink-all"
+"""Of a record that is lost."""
 
 
 def awaited_ends(gpu: GpuHealth, faults: Iterable[Fault]) -> Iterator[str]:
@@ -29,11 +31,22 @@ def awaited_ends(gpu: GpuHealth, faults: Iterable[Fault]) -> Iterator[str]:
             yield fault.cause
 
 
+def ends_of_cause(cause: str) -> tuple[str, ...]:
+    """Return at worst what must be read before a fault is over of which only the cause is known."""
+    if cause == "nvlink-failed":
+        return (_ALL_LINKS,)
+    return (cause,) if cause in _STATES or cause.startswith(_SWITCH) else ()
+
+
 def why_not_ended(gpu: GpuHealth, awaited: str, *, reset: bool) -> str:
     """Return why an end that is awaited has not been seen, "" when it has.
 
     `reset`: the GPU was reset, or its node rebooted, since the last signal.
     """
+    if awaited == _ALL_LINKS:
+        down = ", ".join(map(str, gpu.nvlink.down))
+        whole = bool(gpu.nvlink.up) and not down
+        return "" if whole else f"not every NVLink is up, and which had failed is lost: {down}"
     if awaited.startswith(_LINK):
         up = awaited in {f"{_LINK}{number}" for number in gpu.nvlink.up}
         return "" if up else f"NVLink {awaited.removeprefix(_LINK)} has not come up again"

@@ -24,6 +24,7 @@ SYSLOG_ONLY = ("Syslog",)
 RELAPSE = "relapse: "
 """How the evidence of one begins."""
 LOST = "status lost: "
+RULES_ALONE = "rules of ours stand and their incident is gone"
 """How the evidence of an incident begins whose status was lost (`incidents`)."""
 
 
@@ -62,6 +63,11 @@ def _counts_as_repeat(incident: Incident) -> bool:
 def was_lost(incident: Incident) -> bool:
     """Whether its status was lost: what was done in it is not known, so it counts."""
     return any(line.startswith(LOST) for line in incident.status.fault.evidence)
+
+
+def knows_little(incident: Incident) -> bool:
+    """Whether it was made of its rules alone: what only a status says is not known."""
+    return was_lost(incident) or RULES_ALONE in incident.status.fault.evidence
 
 
 def is_lost(blank: Incident, now: datetime) -> bool:

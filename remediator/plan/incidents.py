@@ -7,8 +7,8 @@ with. Its class and evidence only grow; its scope follows the evidence.
 Opening an incident takes two writes: the object, then its status. A crash between them leaves an
 empty status; so does a backup that is restored without it. It is filled again from the rules that
 stand: they name the GPU, class and cause. The number of failures is counted from the GPU's other
-incidents, as always. What only the status knew is taken at its worst: the soak starts over, and a
-confirmed repair must be confirmed again.
+incidents, as always. What only the status knew is taken at its worst: the soak starts over, a
+confirmed repair must be confirmed again, and every end that the cause may have is awaited.
 """
 
 from datetime import datetime, timedelta
@@ -104,10 +104,31 @@ def _lead(
     standing: tuple[Rule, ...],
     duplicates: tuple[Incident, ...] = (),
 ) -> Lead:
+    incident = _joined_with(incident, duplicates)
     mine = [fault for fault in faults if _may_have_stood(fault, incident, standing)]
     return Lead(
         incident=incident, faults=tuple(without_forged(mine, incident)), duplicates=duplicates
     )
+
+
+def _joined_with(leading: Incident, duplicates: tuple[Incident, ...]) -> Incident:
+    """Return the leading incident with what those wait for that are closed in its favour."""
+    known = [leading, *(other for other in duplicates if not other.blank)]
+    if len(known) == 1:
+        return leading
+    gravest = max(known, key=lambda it: severity(it.status.fault.fault_class)).status.fault
+    awaited = {end for it in known for end in it.status.fault.awaited_ends}
+    waits = any(it.status.recovery.untaint == "OnConfirmation" for it in known)
+    status = with_changes(
+        leading.status,
+        fault={
+            "fault_class": gravest.fault_class,
+            "cause": gravest.cause,
+            "awaited_ends": tuple(sorted(awaited)),
+        },
+        recovery={"untaint": "OnConfirmation" if waits else leading.status.recovery.untaint},
+    )
+    return msgspec.structs.replace(leading, status=status)
 
 
 def leading_incident(board: Board) -> Incident | None:
@@ -230,7 +251,7 @@ def new_incident(board: Board, standing: tuple[Rule, ...]) -> Incident:
     number = max((number_of(incident.name) for incident in board.incidents), default=0) + 1
     meta = ObjectMeta(name=incident_name(board.uuid, number))
     opened = Incident(meta, IncidentSpec(board.node, board.uuid))
-    why = ("rules of ours stand and their incident is gone",) if standing else ()
+    why = (history.RULES_ALONE,) if standing else ()
     return _from_rules(board, opened, standing, why)
 
 
@@ -247,6 +268,7 @@ def _from_rules(
             "fault_class": leading.fault if leading else SEVERITY[0],
             "cause": leading.cause if leading else "",
             "evidence": why,
+            "awaited_ends": ends.ends_of_cause(leading.cause) if leading else (),
         },
         scope={"summary": "", "devices": tuple(sorted(_target(rule) for rule in standing))},
     )
@@ -398,6 +420,7 @@ def _findings(
     earlier = (line for line in current.status.fault.evidence if xid_in(line) not in xids)
     seen = (
         *_lines_beginning(current, history.LOST),
+        *_lines_beginning(current, history.RULES_ALONE),
         *_relapse(board, current, now),
         *(fault.evidence for fault in faults),
         *earlier,

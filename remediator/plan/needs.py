@@ -23,6 +23,7 @@ from remediator.diagnose.fault import (
 )
 from remediator.model.incident import Incident
 from remediator.model.incident_status import RepairRequest
+from remediator.plan import history
 from remediator.plan.board import Board
 from remediator.plan.clocks import (
     Stay,
@@ -81,6 +82,9 @@ def needs(
             # missing is known all the same.
             if gone and before in NODE_LEVEL:
                 return _sum([_FaultNeed("replacement", row)], row, stays=stays, insisted=insisted)
+            # What it needed is lost with the status, and nothing reads it now.
+            if before == "nothing" and history.knows_little(incident):
+                return Repair(needs="human")
             insists = insisted or (row.mode == "enforce" and _may_evict(row))
             insists &= before in NODE_LEVEL
             return Repair(needs=before, insists=before if insists else "nothing", stays=stays)

@@ -1,12 +1,13 @@
 """A status that was never written, or that somebody wiped: filled again from what stands."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth
-from exporter.model.node_health_condition import FabricHealth
+from exporter.model.node_health_condition import FabricHealth, MemoryHealth, NvlinkHealth
 from remediator.model.incident_status import IncidentStatus
 from remediator.plan import history
 from remediator.plan.node_decision import decide_node
@@ -24,8 +25,11 @@ from tests.remediator.builders import (
     at,
     dead,
     gpu,
+    incident,
     mig_gpu,
     policy,
+    report,
+    report_with,
     uuid,
     view,
     with_fields,
@@ -45,11 +49,9 @@ WELL = view(
 
 def wiped(stored: Stored, name: str = "") -> Stored:
     """Take the status off an incident, as a restore of a backup without it does."""
-    for incident in list(stored.incidents.values()):
-        if name in ("", incident.name):
-            stored.incidents[incident.name] = msgspec.structs.replace(
-                incident, status=IncidentStatus()
-            )
+    for known in list(stored.incidents.values()):
+        if name in ("", known.name):
+            stored.incidents[known.name] = msgspec.structs.replace(known, status=IncidentStatus())
     return stored
 
 
@@ -343,3 +345,98 @@ def test_an_ignore_that_was_overtaken_before_the_loss_stays_so() -> None:
         settle(stored, worse, second)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
+LINKS_DOWN = {"nvlink": NvlinkHealth(up=(0, 1), down=(3,), failed=(3,))}
+FABRIC_BAD = {"fabric": FabricHealth(state=3, status=0, health_summary=2)}
+
+
+@pytest.mark.parametrize("lost", ["status", "incident"])
+@pytest.mark.parametrize(
+    ("sick", "silent", "well"),
+    [
+        (
+            LINKS_DOWN,
+            {"nvlink": NvlinkHealth(up=(0, 1), down=(3,))},
+            {"nvlink": NvlinkHealth(up=(0, 1, 3))},
+        ),
+        (
+            FABRIC_BAD,
+            {"fabric": FabricHealth(state=2)},
+            {"fabric": FabricHealth(state=3, status=0, health_summary=1)},
+        ),
+    ],
+    ids=["nvlink", "fabric"],
+)
+def test_the_end_that_a_fault_awaits_is_known_by_its_rule(
+    sick: dict[str, object], silent: dict[str, object], well: dict[str, object], lost: str
+) -> None:
+    """After a reboot the link does not come up, or the fabric manager hangs: nothing is read."""
+    stored = Stored()
+
+    def look(second: float, **parts: Any) -> None:
+        since = 0 if parts == sick else 590
+        answers = action(0, since, second)
+        board = gpu(0, presence_since=at(since), recovery_action=answers, **parts)
+        boot = "boot-1" if parts == sick else "boot-2"
+        settle(stored, view(board, report=report(board, boot_id=boot)), second)
+
+    for second in (1, 5, 20):
+        look(second, **sick)
+    look(600, **silent)
+    if lost == "status":
+        wiped(stored)
+    else:
+        stored.incidents.clear()
+
+    for second in range(640, 5000, 60):
+        look(second, **silent)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    for second in range(5000, 7000, 60):
+        look(second, **well)
+    assert stored.effects() == {}
+
+
+def test_an_older_incident_that_comes_back_takes_over_what_the_younger_one_waits_for() -> None:
+    """It was closed, and a backup has it open. The younger one waits for a user."""
+    exceeded = gpu(0, memory=MemoryHealth(sram_threshold_exceeded="True"))
+    mended = gpu(0, memory=MemoryHealth(sram_threshold_exceeded="False"), presence_since=at(590))
+    older = incident(0, 1, made=-9000, fault_class="suspect", cause="xid-13-repeated")
+    older = msgspec.structs.replace(
+        older, status=with_fields(older.status, phase="Suspected", phase_since=at(-9000))
+    )
+    stored = Stored()
+    stored.put_incident(
+        msgspec.structs.replace(
+            older, status=with_fields(older.status, phase="Closed", closed_at=at(-8000))
+        )
+    )
+    for second in (1, 5, 20):
+        settle(stored, view(exceeded), second)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    stored.put_incident(msgspec.structs.replace(stored.incidents[older.name], status=older.status))
+    for second in range(600, 3000, 30):
+        settle(stored, view(mended), second)
+
+    leading = stored.incidents[older.name].status
+    assert (leading.recovery.untaint, leading.fault.fault_class) == ("OnConfirmation", "memory")
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_what_a_gpu_needs_that_is_gone_with_its_status_a_user_has_to_find_out() -> None:
+    """It was missing after a reboot, and needed a replacement."""
+    stored, without = Stored(), view(gpu(1))
+    without = with_fields(without, report=report_with(without, boot_id="boot-2"))
+    for second in (1, 5, 30):
+        settle(stored, view(dead(0), gpu(1)), second)
+    for second in (100, 200):
+        settle(stored, without, second)
+    assert stored.incident.status.repair.needs == "Replacement"
+
+    wiped(stored)
+    for second in (4000, 9000):
+        settle(stored, without, second)
+
+    assert stored.incident.status.repair.needs == "Human"
