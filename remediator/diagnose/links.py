@@ -3,7 +3,13 @@
 A link has two ends, and the one that reports is not always the one that failed. So what a peer has
 caused, by what it reports itself, is a remark and never a fault: neighbours are informed and not
 tainted. Where both ends lost as many links, neither explains the other, and work over that link
-fails on both: each has the fault. Nothing here is a reason to evict pods. Pure.
+fails on both: each has the fault.
+
+No report says which GPU is at the other end of a link. So the trouble of a neighbour explains a
+failed link by its date and by numbers: the links that all others lost are no more than went down
+with it. What it may explain only for its date, it explains no longer than `NEAR`: a GPU that waits
+for its repair for weeks hides no link between two others. Nothing here is a reason to evict pods.
+Pure.
 """
 
 from collections.abc import Iterator
@@ -16,6 +22,7 @@ from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
 from exporter.model.xid import sxid_fatal
 from remediator.diagnose.fault import Fault, Need, Source, Surroundings, near
 from remediator.diagnose.readings import requested_action
+from remediator.diagnose.xid_table import rule_of
 
 DOUBT = "work that does not use the links may finish"
 COMPLETED = 3
@@ -134,18 +141,54 @@ def _fault(
     )
 
 
+class _Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """What may have taken down links that end at a GPU."""
+
+    uuid: str
+    """Of that GPU."""
+    why: str
+    links: int
+    """How many links of all other GPUs it explains at most."""
+    dates: tuple[datetime, ...] = ()
+    """When links may have gone down with it, as far as anything tells."""
+    since: datetime | None = None
+    """Since when it lasts: near to that the links at the other ends may not all be read yet."""
+    certain: bool = True
+    """Whether it takes links down for certain, so that their number may do without a date."""
+    counted: bool = True
+    """Whether `links` are those that went down with it, and not only no more than that."""
+
+
 def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     """Return why links that went down may not be this GPU's fault, "" when nothing explains it."""
     # None as well: where MIG may be on, links that are down prove nothing.
     if gpu.mig is not False:
         return "NVLinks go down when MIG is turned on"
-    for peer in _at_other_ends(gpu, around):
-        if peer.mig is not False and (peer.nvlink.down or peer.nvlink.failed):
-            return f"NVLinks to {peer.uuid} go down when MIG is turned on there"
-        if peer.presence != "Present" or requested_action(peer) is not None:
-            return f"{peer.uuid} on the same node is in trouble"
-        if len(peer.nvlink.failed) > len(gpu.nvlink.failed):
-            return f"{peer.uuid} lost more links"
+    ends, now = tuple(_at_other_ends(gpu, around)), around.reported_at
+    states = [trouble for peer in ends for trouble in _troubles(peer, around)]
+    for state in states:
+        # Links that went down before need not wait for what began later.
+        begins = not _failures(gpu) or _in_time(gpu, state)
+        if begins and state.since is not None and (now is None or near(state.since, now)):
+            return state.why
+    lost_more = [
+        _Trouble(
+            uuid=peer.uuid,
+            why=f"{peer.uuid} lost more links",
+            links=len(peer.nvlink.failed),
+            dates=_failures(peer),
+        )
+        for peer in ends
+        if len(peer.nvlink.failed) > len(gpu.nvlink.failed)
+    ]
+    # Two that fell away explain together what neither does. One that lost more links does so for
+    # itself: the other ends of those are among the links that others lost.
+    dated = [state for state in states if _in_time(gpu, state)]
+    certain = [state for state in states if state.certain and _in_time(gpu, state) is not False]
+    for troubles in (*([each] for each in (*states, *lost_more)), dated, certain):
+        if troubles and _explain(troubles, gpu, around):
+            undated = "" if all(_in_time(gpu, each) for each in troubles) else "; nothing dates it"
+            return troubles[0].why + undated
     return ""
 
 
@@ -153,6 +196,94 @@ def _at_other_ends(gpu: GpuHealth, around: Surroundings) -> Iterator[GpuHealth]:
     """Yield the GPUs that may be at the other ends of a GPU's links."""
     # Links of a GPU that is registered with an NVSwitch fabric end at the switches.
     yield from () if gpu.fabric.state == COMPLETED else around.peers(gpu)
+
+
+def _troubles(peer: GpuHealth, around: Surroundings) -> Iterator[_Trouble]:
+    """Yield what a GPU reports of itself that may have taken down its links."""
+    lost, links = len(peer.nvlink.failed), peer.nvlink
+    in_trouble = f"{peer.uuid} on the same node is in trouble"
+    if peer.mig is not False and (links.down or links.failed):
+        # No report dates a MIG mode. Of links that were down since the boot some are not wired.
+        why = f"NVLinks to {peer.uuid} go down when MIG is turned on there"
+        yield _Trouble(uuid=peer.uuid, why=why, links=lost or len(links.down), counted=bool(lost))
+    if peer.presence != "Present":
+        fallen = [record.last_seen for record in peer.xids if record.code == FALLEN_OFF]
+        yield _Trouble(
+            uuid=peer.uuid,
+            why=in_trouble,
+            links=_most_links(peer, around),
+            dates=(peer.presence_since, *fallen),
+            since=peer.presence_since,
+        )
+    action = requested_action(peer)
+    if action is not None:
+        # Most requests leave the links up, and where they are read, that shows.
+        read = peer.presence == "Present" and bool(links.up or links.down)
+        yield _Trouble(
+            uuid=peer.uuid,
+            why=in_trouble,
+            links=lost if read else _most_links(peer, around),
+            dates=(action.since,),
+            since=action.since,
+            certain=False,
+        )
+
+
+def _most_links(peer: GpuHealth, around: Surroundings) -> int:
+    """Return how many links a GPU has that may answer no more, by the GPUs of its product."""
+    return max(
+        len({*gpu.nvlink.up, *gpu.nvlink.failed})
+        for gpu in around.gpus
+        if peer.product in {"", gpu.product}
+    )
+
+
+def _explain(troubles: list[_Trouble], gpu: GpuHealth, around: Surroundings) -> bool:
+    """Whether the troubles of others together explain the links that a GPU lost."""
+    # One GPU may have two, and has its links once.
+    by_peer = {each.uuid: each.links for each in sorted(troubles, key=lambda each: each.links)}
+    lost = [
+        other
+        for other in around.gpus
+        if other.uuid not in by_peer and links_failed(other) and other.fabric.state != COMPLETED
+    ]
+    links = sum(
+        len(other.nvlink.failed)
+        for other in lost
+        if any(_in_time(other, each) is not False for each in troubles)
+    )
+    most = sum(by_peer.values())
+    in_time = {_in_time(gpu, each) for each in troubles}
+    # Too many for these: some are between two others, and nothing tells which.
+    if links > most or False in in_time:
+        return False
+    if in_time == {True}:
+        return True
+    # A link that fails between two others shows at both, unless all are accounted for here.
+    accounted = links == most and all(each.counted for each in troubles)
+    return all(each.certain for each in troubles) and (len(lost) == 1 or accounted)
+
+
+def _in_time(gpu: GpuHealth, trouble: _Trouble) -> bool | None:
+    """Whether a GPU's links went down with a peer's trouble, None when that is not known."""
+    failures = _failures(gpu)
+    if not failures or not trouble.dates:
+        return None
+    last = max(failures)
+    if any(near(last, date) for date in trouble.dates):
+        return True
+    # Only the last change of a state has a date: one that lost its NVML is Unknown since then.
+    return None if last < max(trouble.dates) else False
+
+
+def _failures(gpu: GpuHealth) -> tuple[datetime, ...]:
+    """Return when links of a GPU failed, by its XIDs; NVML's reading of a link has no date."""
+    # What any program of the node may have made up dates nothing.
+    return tuple(
+        record.last_seen
+        for record in gpu.xids
+        if rule_of(record.code).fault == "fabric" and record.sources != ("syslog",)
+    )
 
 
 def _has_recovered(gpu: GpuHealth, record: SxidRecord) -> bool:
