@@ -1,5 +1,7 @@
 """The claims and pods of a made-up node: who holds a device, comes, joins, leaves or lingers."""
 
+from datetime import datetime, timedelta
+
 import msgspec
 
 from exporter.model.device import Device
@@ -15,6 +17,8 @@ from remediator.model.pod import PodFacts
 from remediator.plan.pods import DRAINERS
 from tests.remediator.playing import claim, pod
 
+GRACE = timedelta(seconds=30)
+"""Of a pod that sets none of its own."""
 Place = tuple[int, int]
 """A GPU, and which of its devices."""
 
@@ -30,8 +34,8 @@ class Tenants:
         """Pods that take their time to end."""
         self.slurm: set[str] = set()
         """Pods of a Slinky NodeSet."""
-        self.ending: set[str] = set()
-        """Of them, those that end."""
+        self.ending: dict[str, datetime] = {}
+        """Of them, those that end, and until when they may."""
         self._lives: dict[str, int] = {}
         """How many pods have had a name: each has another UID, as a pod gives up no claim alive."""
 
@@ -46,6 +50,7 @@ class Tenants:
                 name,
                 uid=self.uid(name),
                 terminating=name in self.ending,
+                grace_ends=self.ending.get(name),
                 claims=self._claimed(name),
                 owner_kind=next(iter(DRAINERS)) if name in self.slurm else "",
             )
@@ -105,16 +110,16 @@ class Tenants:
             one.metadata, msgspec.structs.replace(one.status, allocation=allocation)
         )
 
-    def begins_to_end(self, name: str) -> None:
+    def begins_to_end(self, name: str, now: datetime) -> None:
         """A pod is evicted or deleted: it ends at once, or when it is ready to."""
         if name in self.slow:
-            self.ending.add(name)
+            self.ending.setdefault(name, now + GRACE)
         else:
             self.leaves(name)
 
     def leaves(self, name: str) -> None:
         """A pod has ended: what it held alone is free."""
-        self.ending.discard(name)
+        self.ending.pop(name, None)
         for place, stored in list(self.claims.items()):
             left = tuple(by for by in stored.consumers if by.name != name)
             if stored.status is None or left == stored.consumers:

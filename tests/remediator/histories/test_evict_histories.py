@@ -156,7 +156,7 @@ class EvictHistory(History):
     def _pods_leave(self) -> None:
         for step in self.decide(self.calm, self.view()).steps:
             if isinstance(step, EvictPod) and self._is_granted(step):
-                self.machine.tenants.begins_to_end(step.pod.pod)
+                self.machine.tenants.begins_to_end(step.pod.pod, self.machine.time)
         self._the_eviction_controller_acts()
 
     def _is_granted(self, step: EvictPod) -> bool:
@@ -174,7 +174,7 @@ class EvictHistory(History):
         for claim in list(self.machine.tenants.claims.values()):
             if any(it.name in struck and not it.tolerations for it in claim.results):
                 for by in claim.consumers:
-                    self.machine.tenants.begins_to_end(by.name)
+                    self.machine.tenants.begins_to_end(by.name, self.machine.time)
 
     def _noexecute_never_comes_early(self, seen: NodeView, decision: NodeDecision) -> None:
         """Pods on each device get the whole time from the first request of their eviction on."""
