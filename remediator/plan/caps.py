@@ -35,7 +35,7 @@ from remediator.plan.clocks import start_of_within
 from remediator.plan.pods import why_pods_incomplete
 from remediator.plan.signals import is_new
 from remediator.plan.stages import DeferredBy
-from remediator.plan.words import WAITS_FOR
+from remediator.plan.words import WAITS_FOR, knows_little
 from remediator.policy.duration import spell
 from remediator.policy.table import Policy, Row
 from remediator.policy.windows import moment
@@ -73,6 +73,7 @@ FORGEABLE = (
 )
 UNPUBLISHED = "the failed MIG instance is not published"
 LATER = "its process is dead, and whoever holds its devices came after it"
+FOUND_LATE = "it was found long after it came, and whoever holds its devices came after it"
 TAINTING = "every device in scope is tainted first"
 UNSERVED = "DeviceTaintRules are not served by this cluster"
 UNSERVED_WHY = f"{UNSERVED} (Kubernetes before 1.37, or switched off)"
@@ -308,10 +309,11 @@ def _evidence(finding: Finding) -> Cap | None:
 def _later_pods(finding: Finding) -> Cap | None:
     """Evict no pod for an error that was over before all pods on its devices came.
 
-    So also after a loss of every incident and rule, when no record says that it was handled.
+    So also after a loss of every incident and rule, when no record says that it was handled. Where
+    the driver has no recovery action, one that is found long after it came may be over, too.
     """
     fault, board = finding.fault, finding.board
-    if fault.ended is None:
+    if fault.ended is None and not _is_found_late(finding):
         return None
     pods = {pod.uid: pod for pod in board.pods or ()}
     # A pod that is not listed may have been there when the error came. One that has not started was
@@ -321,7 +323,19 @@ def _later_pods(finding: Finding) -> Cap | None:
         uid in pods and ((start := pods[uid].started) is None or start > fault.last_seen)
         for uid in finding.users
     )
-    return _no_further("later pods", finding, LATER) if all_later else None
+    why = FOUND_LATE if fault.ended is None else LATER
+    return _no_further("later pods", finding, why) if all_later else None
+
+
+def _is_found_late(finding: Finding) -> bool:
+    """Whether an error was old when its incident was opened, and no reading says if it stands.
+
+    An incident without its status may have dealt with it.
+    """
+    fault, gpu, incident = finding.fault, finding.board.gpu, finding.incident
+    opened = None if knows_little(incident) else incident.metadata.creation_timestamp
+    unread = gpu is not None and gpu.presence == "Present" and not gpu.recovery_action.supported
+    return unread and fault.record is not None and (opened or finding.now) - fault.last_seen > FRESH
 
 
 def _ceiling(finding: Finding) -> Cap | None:

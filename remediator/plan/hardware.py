@@ -23,12 +23,12 @@ from remediator.diagnose.scope import gpus_behind, hardware_of, is_displaced, is
 from remediator.model.incident import Incident
 from remediator.model.incident_status import HARDWARE_LIMIT, Hardware
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
-from remediator.plan import history, recovery
+from remediator.plan import recovery
 from remediator.plan.board import Board
 from remediator.plan.caps import milder, stronger
 from remediator.plan.effects import Demand, slices_to_record
 from remediator.plan.signals import slices_named
-from remediator.plan.words import class_of, severity, some
+from remediator.plan.words import class_of, severity, some, was_lost
 from remediator.policy.table import Policy, Row
 
 RESTRICTION = "NoSchedule"
@@ -163,7 +163,7 @@ def _is_of_another_slice(
     just now for want of that source. An error that comes later proves nothing about the slice of an
     earlier one, also where that error is over by now.
     """
-    if history.was_lost(incident) or not incident.status.phase:
+    if was_lost(incident) or not incident.status.phase:
         return False  # since when the whole GPU is tainted is not known, or not any more
     tainted_at, scope = _whole_since(incident), incident.status.scope.devices
     # By the hardware as well: a slice that has just got another name was tainted under the old one.

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
 from remediator.plan.caps import FRESH, UNSERVED
-from remediator.plan.words import MODES, class_of, days, ordinal
+from remediator.plan.words import MODES, class_of, days, ordinal, was_lost
 from remediator.policy.table import Policy, Row
 
 KEPT_FOR = timedelta(days=30)
@@ -23,9 +23,6 @@ SYSLOG_ONLY = ("Syslog",)
 """Sources of an incident that any program may have made up."""
 RELAPSE = "relapse: "
 """How the evidence of one begins."""
-LOST = "status lost: "
-RULES_ALONE = "rules of ours stand and their incident is gone"
-"""How the evidence of an incident begins whose status was lost (`incidents`)."""
 
 
 def opening_time(incident: Incident, now: datetime) -> datetime:
@@ -58,16 +55,6 @@ def _counts_as_repeat(incident: Incident) -> bool:
     spared = status.policy.mode != MODES["enforce"]
     spared |= any(UNSERVED in entry.text for entry in status.timeline)
     return tainted or incident.blank or was_lost(incident) or spared
-
-
-def was_lost(incident: Incident) -> bool:
-    """Whether its status was lost: what was done in it is not known, so it counts."""
-    return any(line.startswith(LOST) for line in incident.status.fault.evidence)
-
-
-def knows_little(incident: Incident) -> bool:
-    """Whether it was made of its rules alone: what only a status says is not known."""
-    return was_lost(incident) or RULES_ALONE in incident.status.fault.evidence
 
 
 def is_lost(blank: Incident, now: datetime) -> bool:

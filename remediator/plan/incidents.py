@@ -45,7 +45,7 @@ from remediator.plan.clocks import stay_of
 from remediator.plan.effects import Demand
 from remediator.plan.overrides import with_inherited
 from remediator.plan.signals import is_later
-from remediator.plan.words import class_of, severity, xid_in
+from remediator.plan.words import LOST, RULES_ALONE, class_of, severity, xid_in
 from remediator.policy.table import Policy
 
 NOTHING_LEFT = "nothing is tainted for it, and no fault that opens an incident is seen any more"
@@ -251,7 +251,7 @@ def new_incident(board: Board, standing: tuple[Rule, ...]) -> Incident:
     number = max((number_of(incident.name) for incident in board.incidents), default=0) + 1
     meta = ObjectMeta(name=incident_name(board.uuid, number))
     opened = Incident(meta, IncidentSpec(board.node, board.uuid))
-    why = (history.RULES_ALONE,) if standing else ()
+    why = (RULES_ALONE,) if standing else ()
     return _from_rules(board, opened, standing, why)
 
 
@@ -286,9 +286,7 @@ def fill_from_rules(
     # Between the two writes of an opening nothing is lost, and its error is new.
     if not history.is_lost(blank, now):
         return _from_rules(board, blank, standing)
-    found = _from_rules(
-        board, blank, standing, (f"{history.LOST}filled again from the rules that stand",)
-    )
+    found = _from_rules(board, blank, standing, (f"{LOST}filled again from the rules that stand",))
     faults = faults_of(board.verdict) if standing else ()
     old = [fault.last_seen for fault in faults if abs(now - fault.last_seen) > FRESH]
     fresh = {
@@ -419,8 +417,8 @@ def _findings(
     xids = {str(fault.xid) for fault in faults} | {""}
     earlier = (line for line in current.status.fault.evidence if xid_in(line) not in xids)
     seen = (
-        *_lines_beginning(current, history.LOST),
-        *_lines_beginning(current, history.RULES_ALONE),
+        *_lines_beginning(current, LOST),
+        *_lines_beginning(current, RULES_ALONE),
         *_relapse(board, current, now),
         *(fault.evidence for fault in faults),
         *earlier,

@@ -23,7 +23,6 @@ from remediator.diagnose.fault import (
 )
 from remediator.model.incident import Incident
 from remediator.model.incident_status import RepairRequest
-from remediator.plan import history
 from remediator.plan.board import Board
 from remediator.plan.clocks import (
     Stay,
@@ -36,7 +35,7 @@ from remediator.plan.clocks import (
 )
 from remediator.plan.effects import Demand
 from remediator.plan.stages import Planned, Repair
-from remediator.plan.words import MODES, class_of, need_of
+from remediator.plan.words import MODES, class_of, knows_little, need_of
 from remediator.plan.words import NEEDS as NEED_WORDS
 from remediator.policy.table import HIGHEST, Policy, Row
 
@@ -83,7 +82,7 @@ def needs(
             if gone and before in NODE_LEVEL:
                 return _sum([_FaultNeed("replacement", row)], row, stays=stays, insisted=insisted)
             # What it needed is lost with the status, and nothing reads it now.
-            if before == "nothing" and history.knows_little(incident):
+            if before == "nothing" and knows_little(incident):
                 return Repair(needs="human")
             insists = insisted or (row.mode == "enforce" and _may_evict(row))
             insists &= before in NODE_LEVEL

@@ -10,8 +10,12 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from remediator.diagnose.fault import SEVERITY, FaultClass, Need
+from remediator.model.incident import Incident
 from remediator.policy.table import Mode
 
+LOST = "status lost: "
+RULES_ALONE = "rules of ours stand and their incident is gone"
+"""Evidence of an incident that was made of its rules, because its status, or itself, was lost."""
 _LAST_TEEN = 13
 _CLASSES: Mapping[str, FaultClass] = {fault_class: fault_class for fault_class in SEVERITY}
 _RANKS: Mapping[str, int] = {fault_class: rank for rank, fault_class in enumerate(SEVERITY)}
@@ -25,6 +29,16 @@ def class_of(name: str) -> FaultClass:
 def severity(name: str) -> int:
     """Return the rank of a class that was read back."""
     return _RANKS.get(name, _RANKS["gpu"])
+
+
+def was_lost(incident: Incident) -> bool:
+    """Whether its status was lost: what was done in it is not known, so it counts."""
+    return any(line.startswith(LOST) for line in incident.status.fault.evidence)
+
+
+def knows_little(incident: Incident) -> bool:
+    """Whether it was made of its rules alone: what only a status says is not known."""
+    return was_lost(incident) or RULES_ALONE in incident.status.fault.evidence
 
 
 def ordinal(number: int) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.model.node_health import GpuHealth
+from exporter.model.node_health import GpuHealth, RecoveryAction
 from exporter.model.node_health_condition import FabricHealth, MemoryHealth, NvlinkHealth
 from remediator.model.incident_status import IncidentStatus
-from remediator.plan import history
 from remediator.plan.node_decision import decide_node
 from remediator.plan.steps import CreateRule, DeleteRule, OpenIncident
 from remediator.plan.view import GpuPlace, NodeView
+from remediator.plan.words import was_lost
 from remediator.policy.table import Policy
 from tests.remediator.builders import (
     ALL_SEVEN,
@@ -35,7 +35,7 @@ from tests.remediator.builders import (
     with_fields,
     xid,
 )
-from tests.remediator.playing import claim, settle
+from tests.remediator.playing import claim, pod, settle
 from tests.remediator.test_device_classes import by_class
 
 SOAK = 600
@@ -166,7 +166,7 @@ def test_whoever_dies_between_the_two_writes_of_an_opening_loses_nothing() -> No
         "Evicting",
         "xid-95",
     )
-    assert not history.was_lost(stored.incident)
+    assert not was_lost(stored.incident)
 
 
 def test_an_incident_without_status_rules_and_fault_is_closed_and_one_with_a_fault_is_filled() -> (
@@ -440,3 +440,37 @@ def test_what_a_gpu_needs_that_is_gone_with_its_status_a_user_has_to_find_out() 
         settle(stored, without, second)
 
     assert stored.incident.status.repair.needs == "Human"
+
+
+@pytest.mark.parametrize("started", [1200, -1200], ids=["came after it", "was there"])
+@pytest.mark.parametrize("lost", ["status", "incident"])
+def test_an_old_error_whose_record_is_gone_evicts_no_pod_that_came_after_it(
+    lost: str, started: float
+) -> None:
+    """The driver has no recovery action. A user had confirmed the repair, a day ago."""
+
+    def look(second: float, **usage: Any) -> None:
+        unsupported = RecoveryAction(support="Unsupported", observed_at=at(second))
+        board = gpu(0, xid(95), recovery_action=unsupported)
+        seen = view(board, report=report(board, observed_at=at(second)), **usage)
+        settle(stored, seen, second)
+
+    stored = Stored()
+    for second in (1, 5, 20):
+        look(second)
+    stored.intend("RepairConfirmed", LASTS)
+    for second in range(60, 900, 20):
+        look(second)
+    assert stored.incident.status.phase == "Recovered"
+    busy = {"claims": (claim("gpu-0"),), "pods": (pod(started=at(started)),)}
+    look(86400, **busy)
+
+    if lost == "status":
+        wiped(stored)
+    else:
+        stored.incidents.clear()
+    for second in (86401, 86410, 86500):
+        look(second, **busy)
+
+    evicts = started < 0
+    assert stored.effects() == {"gpu-0": "NoExecute" if evicts else "NoSchedule"}
