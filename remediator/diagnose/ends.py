@@ -1,20 +1,22 @@
 """How the end of a fault is seen that NVML reads as a state, and no recovery action covers.
 
 A report without such a fault proves nothing: the link may not have come up since the boot, the
-fabric manager may hang, the agent may have lost the record of a switch. So an incident records by a
-word which ends it awaits, of all its faults and not only of the one that leads it, and each of them
-needs a reading of its own. A reading that is missing is Unknown. Pure.
+fabric manager may hang, the agent may have lost the record of a switch, NVML hides remaps under
+MIG. So an incident records by a word which ends it awaits, of all its faults and not only of the
+one that leads it, and each of them needs a reading of its own. A reading that is missing is
+Unknown. Pure.
 """
 
 from collections.abc import Iterable, Iterator
 
 from exporter.model.node_health import GpuHealth
+from remediator.diagnose import readings
 from remediator.diagnose.fault import Fault
 from remediator.diagnose.links import COMPLETED
 
 HEALTHY = (1, 3)
 """FabricHealth.health_summary: healthy, and limited capacity, which is no fault."""
-_LINK, _SWITCH = "nvlink-", "sxid-"
+_LINK, _SWITCH, _REMAPS = "nvlink-", "sxid-", "row-remaps"
 _ALL_LINKS = "nvlink-all"
 """Of a record that is lost."""
 
@@ -27,15 +29,24 @@ def awaited_ends(gpu: GpuHealth, faults: Iterable[Fault]) -> Iterator[str]:
             continue
         if fault.cause == "nvlink-failed":
             yield from (f"{_LINK}{number}" for number in gpu.nvlink.failed)
-        elif fault.cause in _STATES or fault.cause.startswith(_SWITCH):
-            yield fault.cause
+        else:
+            yield from ends_by_name(fault.fault_class, fault.cause)
 
 
-def ends_of_cause(cause: str) -> tuple[str, ...]:
-    """Return at worst what must be read before a fault is over of which only the cause is known."""
+def ends_by_name(fault_class: str, cause: str) -> Iterator[str]:
+    """Yield what must be read before a fault is over of which no more is known than its names."""
+    if cause in _STATES or cause.startswith(_SWITCH):
+        yield cause
+    # Whichever source reported it. What waits for a reset is of another class, and not awaited.
+    if fault_class == "memory":
+        yield _REMAPS
+
+
+def ends_at_worst(fault_class: str, cause: str) -> Iterator[str]:
+    """Yield the same where no record says more, such as which links had failed."""
     if cause == "nvlink-failed":
-        return (_ALL_LINKS,)
-    return (cause,) if cause in _STATES or cause.startswith(_SWITCH) else ()
+        yield _ALL_LINKS
+    yield from ends_by_name(fault_class, cause)
 
 
 def why_not_ended(gpu: GpuHealth, awaited: str, *, reset: bool) -> str:
@@ -52,7 +63,11 @@ def why_not_ended(gpu: GpuHealth, awaited: str, *, reset: bool) -> str:
         return "" if up else f"NVLink {awaited.removeprefix(_LINK)} has not come up again"
     if awaited.startswith(_SWITCH):
         return "" if reset else f"no reset has been seen since SXid {awaited.removeprefix(_SWITCH)}"
+    if awaited == _REMAPS:
+        return readings.remaps_unread(gpu)
     match awaited:
+        case "sram-threshold":
+            good = gpu.memory.sram_threshold is False
         case "fabric-status":
             good = gpu.fabric.state == COMPLETED and gpu.fabric.status == 0
         case "fabric-unhealthy":
@@ -63,6 +78,7 @@ def why_not_ended(gpu: GpuHealth, awaited: str, *, reset: bool) -> str:
 
 
 _STATES = {
+    "sram-threshold": "whether the SRAM threshold is exceeded could not be read",
     "fabric-status": "a completed registration with the fabric has not been read",
     "fabric-unhealthy": "that the GPU's part of the fabric is healthy has not been read",
 }

@@ -34,6 +34,7 @@ _WORD, _NAME, _PATH, _SENTENCE = 63, 253, 384, 2048
 """Characters of a label value, an object's name, `driver/pool/device`, a text for users."""
 
 ITEMS: Mapping[str, int] = {
+    "fault.classes": 16,
     "fault.evidence": 128,
     "fault.sources": 16,
     "fault.awaitedEnds": 64,
@@ -60,6 +61,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "scope.rules": ("name",),
     "scope.plannedTaints": ("device",),
     "eviction.byDevice": ("device",),
+    "fault.classes": (),
     "fault.sources": (),
     "fault.awaitedEnds": (),
     "policy.deviceClasses": (),
@@ -86,6 +88,7 @@ def _of(path: str, lengths: Mapping[str, int]) -> dict[str, int]:
 LENGTHS: Mapping[str, int] = {
     "stay.node": _NAME,
     "fault.cause": _WORD,
+    "fault.classes": 32,
     "fault.evidence": 512,
     "fault.sources": 32,
     "fault.awaitedEnds": 32,

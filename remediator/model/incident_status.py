@@ -230,6 +230,8 @@ class FaultStatus(Group, frozen=True):
 
     fault_class: str = ""
     """A `FaultClass`, spelled as in the policy and in the taint's key."""
+    classes: tuple[str, ...] = ()
+    """Every class that was found: the longest of their soaks counts."""
     cause: str = ""
     cause_since: datetime | None = None
     """Since when it leads, or another cause that is not new to the incident. None: an older version

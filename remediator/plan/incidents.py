@@ -11,6 +11,7 @@ incidents, as always. What only the status knew is taken at its worst: the soak 
 confirmed repair must be confirmed again, and every end that the cause may have is awaited.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -118,11 +119,13 @@ def _joined_with(leading: Incident, duplicates: tuple[Incident, ...]) -> Inciden
         return leading
     gravest = max(known, key=lambda it: severity(it.status.fault.fault_class)).status.fault
     awaited = {end for it in known for end in it.status.fault.awaited_ends}
+    classes = (name for it in known for name in it.status.fault.classes)
     waits = any(it.status.recovery.untaint == "OnConfirmation" for it in known)
     status = with_changes(
         leading.status,
         fault={
             "fault_class": gravest.fault_class,
+            "classes": _by_severity(classes),
             "cause": gravest.cause,
             "awaited_ends": tuple(sorted(awaited)),
         },
@@ -260,6 +263,7 @@ def _from_rules(
 ) -> Incident:
     """Return an incident without a status, filled from the rules that stand."""
     leading = max(standing, key=lambda rule: severity(rule.fault), default=None)
+    awaited = {end for rule in standing for end in ends.ends_at_worst(rule.fault, rule.cause)}
     status = with_changes(
         current.status,
         schema_version=SCHEMA_VERSION,
@@ -268,7 +272,8 @@ def _from_rules(
             "fault_class": leading.fault if leading else SEVERITY[0],
             "cause": leading.cause if leading else "",
             "evidence": why,
-            "awaited_ends": ends.ends_of_cause(leading.cause) if leading else (),
+            "classes": _by_severity(rule.fault for rule in standing),
+            "awaited_ends": tuple(sorted(awaited)),
         },
         scope={"summary": "", "devices": tuple(sorted(_target(rule) for rule in standing))},
     )
@@ -412,6 +417,8 @@ def _findings(
     }
     mine = parts_of(board.gpu, board.inventory) if board.gpu else []
     awaited = ends.awaited_ends(board.gpu, faults) if board.gpu else ()
+    # A forged line begins no longer soak.
+    classes = (fault.fault_class for fault in faults if not fault.forgeable)
     # XIDs that are no longer reported: each is recorded once, one line for each code, and stays
     # true. `recovery` needs to see the end of those, too.
     xids = {str(fault.xid) for fault in faults} | {""}
@@ -428,6 +435,7 @@ def _findings(
         current.status,
         fault={
             "fault_class": fault_class,
+            "classes": _by_severity((*current.status.fault.classes, *classes)),
             "cause": _cause(current.status, faults, fault_class),
             "evidence": tuple(dict.fromkeys(seen)),
             "sources": tuple(sorted(sources)),
@@ -438,6 +446,10 @@ def _findings(
     # Here and not with the other dates: the class that it belongs to is stored beside a new rule.
     since = correlation.cause_since(board, current, status.fault, now)
     return with_changes(status, fault={"cause_since": since})
+
+
+def _by_severity(classes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(classes), key=lambda each: (severity(each), each)))
 
 
 def _relapse(board: Board, current: Incident, now: datetime) -> tuple[str, ...]:

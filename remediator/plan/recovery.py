@@ -63,51 +63,38 @@ def without_pending(board: Board, policy: Policy) -> Board:
 def why_unknown(board: Board, incident: Incident, confirmed: Intent | None = None) -> str:
     """Return why nothing may change, "" when enough is known.
 
-    A report without an earlier error proves nothing: an agent may have lost it. So the end of the
-    fault that opened the incident must be seen, where no recovery action covers it; a user who
-    confirms the repair replaces that.
+    A report without an earlier error proves nothing: an agent may have lost it. So the end of each
+    fault of the incident must be seen, where no recovery action covers it; a user who confirms the
+    repair replaces that.
     """
     if isinstance(board.verdict, Unknown):
         return board.verdict.why
     if not isinstance(board.verdict, Healthy) or board.gpu is None or confirmed:
         return ""
-    if incident.status.fault.fault_class == "memory":
-        if (
-            incident.status.fault.cause == "sram-threshold"
-            and board.gpu.memory.sram_threshold is None
-        ):
-            return "whether the SRAM threshold is exceeded could not be read"
-        # NVML does not support this read while a GPU has MIG instances: that no failure is seen
-        # proves nothing there.
-        unread = readings.remaps_unread(board.gpu)
-        return unread or _awaited_end(board, board.gpu, incident.status)
     return _unseen_end(board, board.gpu, incident)
-
-
-def _awaited_end(board: Board, gpu: GpuHealth, status: IncidentStatus) -> str:
-    """Return which end that the incident awaits has not been seen, "" when none is missing."""
-    reset = _new_epoch(board, gpu, status)
-    whys = (ends.why_not_ended(gpu, end, reset=reset) for end in status.fault.awaited_ends)
-    return next(filter(None, whys), "")
 
 
 def _unseen_end(board: Board, gpu: GpuHealth, incident: Incident) -> str:
     """Return which end has not been seen, "" when nothing is missing."""
+    fault, reset = incident.status.fault, _new_epoch(board, gpu, incident.status)
     # Drivers before R565 have no recovery action: only a new boot or epoch proves that an XID is
     # over.
     needs_epoch = (
         gpu.recovery_action.supported is False
-        and incident.status.fault.fault_class not in _OVER_AT_ONCE
+        and fault.fault_class not in _OVER_AT_ONCE
         and (
-            incident.status.fault.cause.startswith(_SIGNALS)
+            fault.cause.startswith(_SIGNALS)
             # A contained or suspicious XID has no end that can be seen.
-            or any(xid_in(line) not in _WITHOUT_END for line in incident.status.fault.evidence)
+            or any(xid_in(line) not in _WITHOUT_END for line in fault.evidence)
         )
     )
-    if needs_epoch and not _new_epoch(board, gpu, incident.status):
-        cause = incident.status.fault.cause
-        return f"no new epoch since {cause}, and the driver has no recovery action"
-    return _awaited_end(board, gpu, incident.status)
+    if needs_epoch and not reset:
+        return f"no new epoch since {fault.cause}, and the driver has no recovery action"
+    # An older version, or CRD, has not recorded all ends: what is tainted names some.
+    tainted = (ends.ends_by_name(part.fault, part.cause) for part in incident.status.scope.hardware)
+    awaited = sorted({*fault.awaited_ends}.union(*tainted))
+    whys = (ends.why_not_ended(gpu, end, reset=reset) for end in awaited)
+    return next(filter(None, whys), "")
 
 
 def end_unreported(
@@ -197,9 +184,24 @@ def verified_at(board: Board, incident: Incident, policy: Policy, now: datetime)
         return None
     if errors_rose(board, incident.status):
         return None
-    soak = policy.row(class_of(incident.status.fault.fault_class), board.place).soak
     claimed = board.verdict.since
-    return (max(recorded, claimed) if claimed <= now else recorded) + soak
+    begun = max(recorded, claimed) if claimed <= now else recorded
+    return begun + _longest_soak(board, incident.status, policy)
+
+
+def _longest_soak(board: Board, status: IncidentStatus, policy: Policy) -> timedelta:
+    """Return the longest soak of the classes that were found in an incident, and of its taints.
+
+    What the policy does not look at, or only observes, keeps nothing else tainted.
+    """
+    leading = class_of(status.fault.fault_class)
+    found = {*status.fault.classes, *(part.fault for part in status.scope.hardware)}
+    rows = {each: policy.row(each, board.place) for each in map(class_of, {leading, *found})}
+    return max(
+        row.soak
+        for each, row in rows.items()
+        if each == leading or policy.disagrees or (row.mode != "off" and row.ceiling != "observe")
+    )
 
 
 def is_proven(board: Board, incident: Incident, policy: Policy, now: datetime) -> bool:

@@ -46,7 +46,7 @@ _SETTLE = key(
 _SOAK = key(
     DURATION,
     "How long evidence of health must hold, without a gap, before the rules go. Longer than "
-    "`settle`.",
+    "`settle`. An incident of several classes has the longest of theirs.",
     "A GPU that answers after a reset may fail again with the next load.",
 )
 _PROBATION = key(

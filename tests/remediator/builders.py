@@ -335,6 +335,17 @@ def policy(limits: Limits | None = None, **fields: object) -> Policy:
     return Policy(rows=rows, limits=limits or Limits())
 
 
+def soaking(fault_class: FaultClass, seconds: float) -> Policy:
+    """Return a policy by which one class has another soak, and no user is needed."""
+    standard = policy(sticky=False)
+    longer = timedelta(seconds=seconds)
+    rows = tuple(
+        msgspec.structs.replace(row, soak=longer) if row.fault_class == fault_class else row
+        for row in standard.rows
+    )
+    return msgspec.structs.replace(standard, rows=rows)
+
+
 def _waits(incident: Incident) -> bool:
     """Whether evictions of an incident are not requested, or for longer than the policy gives."""
     stated = [

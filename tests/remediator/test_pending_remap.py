@@ -11,12 +11,14 @@ from tests.remediator.builders import (
     at,
     mig_gpu,
     policy,
+    soaking,
     view,
     with_fields,
     xid,
 )
 from tests.remediator.playing import settle
 
+DAY = 86400
 REMAP = MemoryHealth(row_remap_pending="True", row_remap_failed="False", remap_observed_at=at(1))
 
 
@@ -42,6 +44,14 @@ def test_the_slice_is_released_after_its_soak_and_the_remap_is_reported_by_itsel
         "row-remap-pending",
         True,
     )
+
+
+def test_the_soak_of_a_remap_that_is_only_observed_keeps_no_slice() -> None:
+    stored, rows = Stored(), soaking("pending", DAY)
+    for second in (1, 5, 10, 60, 300, 620, 700):
+        settle(stored, view(sick()), second, rows)
+
+    assert stored.effects() == {}
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """How the end of a fault is seen that NVML reads as a state."""
 
+from typing import Any
+
 import pytest
 
-from exporter.model.node_health import FabricHealth, GpuHealth, NvlinkHealth
+from exporter.model.node_health import FabricHealth, GpuHealth, MemoryHealth, NvlinkHealth
 from remediator.diagnose.ends import awaited_ends, why_not_ended
-from tests.remediator.builders import fault, gpu
+from tests.remediator.builders import at, fault, gpu
 
 LINKS = gpu(0, nvlink=NvlinkHealth(up=(0, 3), down=(1, 2), failed=(1, 2)))
 
@@ -25,6 +27,28 @@ def test_what_a_program_may_have_made_up_is_not_awaited() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cause", "awaited"),
+    [
+        ("row-remap-failure", ["row-remaps"]),
+        ("xid-64", ["row-remaps"]),
+        ("sram-threshold", ["sram-threshold", "row-remaps"]),
+    ],
+)
+def test_a_fault_of_the_memory_awaits_its_readings(cause: str, awaited: list[str]) -> None:
+    assert list(awaited_ends(gpu(0), [fault("memory", cause)])) == awaited
+
+
+@pytest.mark.parametrize("cause", ["row-remap-pending", "page-retirement-pending", "xid-63"])
+def test_what_waits_for_a_reset_is_not_awaited(cause: str) -> None:
+    assert not list(awaited_ends(gpu(0), [fault("contained", "xid-94"), fault("pending", cause)]))
+
+
+def memory(*, read: float | None = 1, **fields: Any) -> GpuHealth:
+    seen = MemoryHealth(remap_observed_at=None if read is None else at(read), **fields)
+    return gpu(0, memory=seen, epoch_started=at(0))
+
+
+@pytest.mark.parametrize(
     ("awaited", "board", "ended"),
     [
         ("nvlink-2", gpu(0, nvlink=NvlinkHealth(up=(2,))), True),
@@ -37,6 +61,11 @@ def test_what_a_program_may_have_made_up_is_not_awaited() -> None:
         ("fabric-unhealthy", gpu(0, fabric=FabricHealth(health_summary=1)), True),
         ("fabric-unhealthy", gpu(0, fabric=FabricHealth(health_summary=3)), True),
         ("fabric-unhealthy", gpu(0, fabric=FabricHealth(health_summary=0)), False),
+        ("row-remaps", memory(row_remap_failed="False"), True),
+        ("row-remaps", memory(row_remap_failed="False", read=-1), False),  # before the reset
+        ("row-remaps", memory(read=None), False),
+        ("sram-threshold", memory(sram_threshold_exceeded="False"), True),
+        ("sram-threshold", memory(sram_threshold_exceeded="Unknown"), False),
         ("sxid-12020", gpu(0), False),
         ("of a later version", gpu(0), False),
     ],

@@ -87,6 +87,7 @@ STATUSES = st.builds(
     fault=st.builds(
         FaultStatus,
         fault_class=st.sampled_from(SEVERITY),
+        classes=many(st.sampled_from(SEVERITY)),
         cause=TEXT,
         evidence=many(TEXT),
         sources=many(st.sampled_from(SOURCES)),

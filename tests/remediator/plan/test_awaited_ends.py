@@ -2,20 +2,37 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from exporter.model.node_health import FabricHealth, GpuHealth, NvlinkHealth
-from tests.remediator.builders import Stored, action, at, gpu, report, view, xid
+from exporter.model.node_health import (
+    FabricHealth,
+    GpuHealth,
+    MemoryHealth,
+    NvlinkHealth,
+    RecoveryAction,
+)
+from remediator.model.incident_status import with_changes
+from tests.remediator.builders import Stored, action, at, gpu, policy, report, view, xid
 from tests.remediator.playing import settle
 
+WITHOUT_USER = policy(sticky=False)
 DOWN = NvlinkHealth(up=(0, 1), down=(2,), failed=(2,))
 NEVER_UP = NvlinkHealth(up=(0, 1), down=(2,))
 UP = NvlinkHealth(up=(0, 1, 2))
 REGISTERED = FabricHealth(state=3, status=0)
+SOUND = MemoryHealth(
+    row_remap_failed="False", sram_threshold_exceeded="False", remap_observed_at=at(1000)
+)
+REMAP_FAILED = msgspec.structs.replace(SOUND, row_remap_failed="True", remap_observed_at=at(1))
+OVER_THRESHOLD = msgspec.structs.replace(SOUND, sram_threshold_exceeded="True")
+REMAPS_HIDDEN = msgspec.structs.replace(SOUND, row_remap_failed="Unknown", remap_observed_at=None)
+THRESHOLD_UNREAD = msgspec.structs.replace(SOUND, sram_threshold_exceeded="Unknown")
 
 
 def play(stored: Stored, seconds: float, *gpus: GpuHealth, **fields: Any) -> None:
-    settle(stored, view(*gpus, report=report(*gpus, observed_at=at(seconds), **fields)), seconds)
+    seen = view(*gpus, report=report(*gpus, observed_at=at(seconds), **fields))
+    settle(stored, seen, seconds, WITHOUT_USER)
 
 
 def tainted_for(*, errors: int = 0, **state: Any) -> Stored:
@@ -52,8 +69,22 @@ def after(stored: Stored, boot: str, **state: Any) -> bool:
         ({"fabric": FabricHealth(state=3, status=5)}, {"fabric": REGISTERED}, False),
         ({"fabric": FabricHealth(state=3, status=5)}, {"fabric": FabricHealth(state=2)}, True),
         ({"fabric": FabricHealth(state=3, status=5)}, {}, True),
+        ({"memory": REMAP_FAILED}, {"memory": SOUND}, False),
+        ({"memory": REMAP_FAILED}, {"memory": REMAPS_HIDDEN}, True),
+        ({"memory": OVER_THRESHOLD}, {"memory": SOUND}, False),
+        ({"memory": OVER_THRESHOLD}, {"memory": THRESHOLD_UNREAD}, True),
     ],
-    ids=["link is up", "link never came up", "registered", "in progress", "unread"],
+    ids=[
+        "link is up",
+        "link never came up",
+        "registered",
+        "in progress",
+        "unread",
+        "rows can be remapped",
+        "remaps are hidden",
+        "SRAM is under the threshold",
+        "threshold is unread",
+    ],
 )
 @pytest.mark.parametrize("errors", [0, 95], ids=["alone", "with an XID 95 that leads"])
 def test_a_taint_stays_until_its_end_is_read(
@@ -70,3 +101,36 @@ def test_a_neighbour_in_trouble_ends_no_fault_of_a_link() -> None:
         play(stored, seconds, gpu(0, nvlink=DOWN, recovery_action=action(observed=seconds)), hangs)
 
     assert set(stored.effects()) == {"gpu-0"}
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["its status is lost", "an older version's"])
+def test_what_a_taint_names_is_awaited_where_no_list_has_it(*, lost: bool) -> None:
+    stored = tainted_for(memory=REMAP_FAILED)
+    incident = stored.incident
+    if lost:
+        stored.loses_status(incident.name)
+    else:
+        older = with_changes(incident.status, fault={"awaited_ends": (), "classes": ()})
+        stored.put_incident(msgspec.structs.replace(incident, status=older))
+
+    assert after(stored, "boot-2", memory=REMAPS_HIDDEN)
+
+
+def without_action(seconds: float) -> RecoveryAction:
+    return RecoveryAction(support="Unsupported", observed_at=at(seconds))
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+def test_a_memory_fault_hides_no_xid_of_a_driver_without_a_recovery_action(boot: str) -> None:
+    stored = Stored()
+    for seconds in (2.0, 6.0, 10.0):
+        none = without_action(seconds)
+        play(stored, seconds, gpu(0, xid(74, 1), memory=REMAP_FAILED, recovery_action=none))
+    assert stored.incident.status.fault.fault_class == "memory"
+
+    # The agent has lost its record of the XID.
+    for seconds in (1000.0, 1010.0, 1300.0, 1620.0, 1700.0):
+        well = gpu(0, memory=SOUND, recovery_action=without_action(seconds))
+        play(stored, seconds, well, boot_id=boot)
+
+    assert bool(stored.effects()) == (boot == "boot-1")
