@@ -49,6 +49,11 @@ def ends_at_worst(fault_class: str, cause: str) -> Iterator[str]:
     yield from ends_by_name(fault_class, cause)
 
 
+def not_seen(gpu: GpuHealth, awaited: Iterable[str]) -> tuple[str, ...]:
+    """Return those ends that a report does not show; that of a switch, none does."""
+    return tuple(end for end in awaited if why_not_ended(gpu, end, reset=False))
+
+
 def why_not_ended(gpu: GpuHealth, awaited: str, *, reset: bool) -> str:
     """Return why an end that is awaited has not been seen, "" when it has.
 
@@ -64,7 +69,8 @@ def why_not_ended(gpu: GpuHealth, awaited: str, *, reset: bool) -> str:
     if awaited.startswith(_SWITCH):
         return "" if reset else f"no reset has been seen since SXid {awaited.removeprefix(_SWITCH)}"
     if awaited == _REMAPS:
-        return readings.remaps_unread(gpu)
+        failed = "a row remap has failed" if gpu.memory.remap_failure else ""
+        return failed or readings.remaps_unread(gpu)
     match awaited:
         case "sram-threshold":
             good = gpu.memory.sram_threshold is False

@@ -114,10 +114,12 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     # back for what was tainted before.
     status = with_changes(found.status, scope={"hardware": taints.parts})
     incident = msgspec.structs.replace(found, status=status)
-    record = _record(board, incident, demands, policy, now)
+    begun = overrides.has_begun(board, lead.incident, (demand.fault for demand in demands))
+    record = _record(board, incident, demands, policy, now, begun=begun)
+    awaiting = overrides.without_seen_ends(board, incident, record.intents)
     known = _Known(
         board=board,
-        incident=overrides.with_read(incident, record.intents, now),
+        incident=overrides.with_read(awaiting, record.intents, now),
         lead=lead,
         demands=demands,
         taints=taints,
@@ -211,9 +213,18 @@ def _elsewhere(board: Board, standing: tuple[Rule, ...], policy: Policy, now: da
 
 
 def _record(
-    board: Board, incident: Incident, demands: tuple[Demand, ...], policy: Policy, now: datetime
+    board: Board,
+    incident: Incident,
+    demands: tuple[Demand, ...],
+    policy: Policy,
+    now: datetime,
+    *,
+    begun: bool,
 ) -> Record:
-    """Return what an incident is to record, whatever is done about it."""
+    """Return what an incident is to record, whatever is done about it.
+
+    `begun`: a state that is a fault stands now, and did not before.
+    """
     signal = youngest(board, incident, (demand.fault for demand in demands))
     before = incident.status.fault.seen_signals
     unseen = any(is_unseen(demand.fault.record, before) for demand in demands)
@@ -227,7 +238,7 @@ def _record(
         incident, () if history.is_syslog_only(incident) else counted, count
     )
     worst = effects.worst_class(demands)
-    news = has_news(board, before)
+    news = has_news(board, before) or begun
     intents = overrides.read_intents(board, incident, signal, worst, now, news=news)
     confirmed = overrides.in_force(intents, "RepairConfirmed")
     leading = effects.leading_demand(demands)

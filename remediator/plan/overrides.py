@@ -1,8 +1,9 @@
 """Intents of users for the GPU of an incident, and their state.
 
 A user outranks us, for a time and for what was known then: a confirmed repair is for the signals
-until then, `ignore` for the class of fault that its user could see. What goes beyond that overtakes
-it. What was read is recorded in the status, so it is reported once and survives a restart. Pure.
+until then, and for a state that NVML reads until that has ended; `ignore` for the class of fault
+that its user could see. What goes beyond that overtakes it. What was read is recorded in the
+status, so it is reported once and survives a restart. Pure.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,8 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.node_health import GpuHealth
-from remediator.diagnose.fault import SEVERITY, Record, Surroundings
+from remediator.diagnose.ends import awaited_ends, not_seen
+from remediator.diagnose.fault import SEVERITY, Fault, Record, Surroundings, Unknown
 from remediator.model import intent as words
 from remediator.model.incident import Incident, with_intent
 from remediator.model.incident_status import TimelineEntry, with_changes
@@ -73,6 +75,38 @@ def read_intents(
             )
         )
     return tuple(found)
+
+
+def has_begun(board: Board, stored: Incident, faults: Iterable[Fault]) -> bool:
+    """Whether a fault that NVML reads as a state has begun since the incident was stored.
+
+    It has no date. But the incident awaits the end of each that it has seen, under a confirmation
+    only until the end is seen (`without_seen_ends`): one whose end is not awaited has begun.
+    """
+    # What the log reports has a date: it can stand again while NVML is away.
+    states = [fault for fault in faults if fault.sources == ("Nvml",)]
+    gpu = board.gpu
+    # A fault may await more than its own end, such as that remaps can be read.
+    stand = set(not_seen(gpu, awaited_ends(gpu, states))) if gpu else set[str]()
+    status = stored.status
+    # By a user's word a GPU is healthy whose state could not be read: that ends no state.
+    by_word = in_force(status.policy.intents, "RepairConfirmed") is not None
+    was_well = status.recovery.healthy_since is not None and not by_word
+    return bool(stand) and (was_well or not stand <= set(status.fault.awaited_ends))
+
+
+def without_seen_ends(board: Board, incident: Incident, read: tuple[IntentRecord, ...]) -> Incident:
+    """Return an incident that no longer awaits what has ended under a confirmation.
+
+    Without one all are awaited until recovery is verified.
+    """
+    if board.gpu is None or isinstance(board.verdict, Unknown):
+        return incident
+    if in_force(read, "RepairConfirmed") is None:
+        return incident
+    left = not_seen(board.gpu, incident.status.fault.awaited_ends)
+    status = with_changes(incident.status, fault={"awaited_ends": left})
+    return msgspec.structs.replace(incident, status=status)
 
 
 def _state(intent: Intent, known: IntentRecord | None, now: datetime, *, beyond: bool) -> str:
