@@ -18,7 +18,7 @@ import msgspec
 
 from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
-from remediator.diagnose.fault import NEAR
+from remediator.diagnose.fault import NEAR, Unknown
 from remediator.diagnose.scope import gpus_behind, hardware_of, is_displaced, is_unplaced, made_of
 from remediator.model.incident import Incident
 from remediator.model.incident_status import HARDWARE_LIMIT, Hardware
@@ -29,7 +29,7 @@ from remediator.plan.caps import milder, stronger
 from remediator.plan.effects import Demand, slices_to_record
 from remediator.plan.signals import slices_named
 from remediator.plan.words import class_of, severity, some, was_lost
-from remediator.policy.table import Policy, Row
+from remediator.policy.table import Policy
 
 RESTRICTION = "NoSchedule"
 """The most that a rule may record because of what was stored once."""
@@ -91,7 +91,7 @@ def rules_that_may_stay(board: Board, policy: Policy) -> tuple[Rule, ...]:
     if policy.disagrees:
         return tuple(proper)
     capped: list[tuple[Rule, Effect | None]] = [
-        (rule, _ceiling(_row_of(rule, board, policy))) for rule in proper
+        (rule, _ceiling(rule, board, policy)) for rule in proper
     ]
     return tuple(
         msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
@@ -126,23 +126,27 @@ def displaced_rules(board: Board, policy: Policy) -> tuple[Rule, ...]:
         for rule in board.rules.stored
         if not board.presence.left
         and is_displaced(rule, board.inventory)
-        and (policy.disagrees or _ceiling(_row_of(rule, board, policy)))
+        and (policy.disagrees or _ceiling(rule, board, policy))
     )
 
 
-def _row_of(rule: Rule, board: Board, policy: Policy) -> Row:
-    """Return what holds for a rule: by the pool of its own device, whatever others publish."""
-    name = rule.device
-    return policy.row(class_of(rule.fault), board.place.within(name.driver, name.pool))
+def _ceiling(rule: Rule, board: Board, policy: Policy) -> Effect | None:
+    """Return the strongest effect that a stored rule may keep, None for no rule.
 
-
-def _ceiling(row: Row) -> Effect | None:
-    """Return the strongest effect that a stored rule of a class may keep, None for no rule."""
-    highest = row.highest
-    ceiling: Effect | None = None if highest == "observe" else highest
-    if row.mode == "enforce":
-        return ceiling
-    return "None" if row.mode == "dry-run" and ceiling else None
+    By the pool of its own device, whatever others publish. While the GPU is Unknown every class of
+    its incident may still stand, and the rule names the worst alone.
+    """
+    classes = {rule.fault}
+    if isinstance(board.verdict, Unknown):
+        classes |= {name for it in board.incidents if it.open for name in it.status.fault.classes}
+    place = board.place.within(rule.device.driver, rule.device.pool)
+    rows = [policy.row(class_of(name), place) for name in classes]
+    found: list[Effect] = [
+        row.highest if row.mode == "enforce" else "None"
+        for row in rows
+        if row.highest != "observe" and row.mode in {"enforce", "dry-run"}
+    ]
+    return max(found, key=EFFECTS.index) if found else None
 
 
 def _whole_since(incident: Incident) -> datetime | None:
@@ -279,7 +283,7 @@ def _rules_under_new_names(
             if device.device in has or not _is_of(device, part, named, board):
                 continue
             rule = _rule(board, incident, part, device)
-            name, ceiling = str(device.device), _ceiling(_row_of(rule, board, policy))
+            name, ceiling = str(device.device), _ceiling(rule, board, policy)
             if _restricts(ceiling or "None") or name.rpartition("/")[0] in pools:
                 found[name] = rule
     return tuple(found[name] for name in sorted(found))

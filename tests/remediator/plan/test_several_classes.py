@@ -1,5 +1,6 @@
 """An incident of several classes, each with a row of its own: what is done, and what is said."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import msgspec
@@ -26,7 +27,7 @@ DAY = 86400.0
 PATIENT = Evict(within=timedelta(minutes=30))
 
 
-def with_rows(**changes: dict[str, object]) -> Policy:
+def with_rows(**changes: Mapping[str, object]) -> Policy:
     """Return a policy with changes to the rows of some classes."""
     rows = policy().rows
     return msgspec.structs.replace(
@@ -106,3 +107,21 @@ def test_what_keeps_a_taint_is_named_whatever_is_done_about_it(mode: Mode) -> No
 
     assert set(stored.effects()) == {"gpu-0"}
     assert "not untainted while nvlink-failed stands" in stored.incident.status.message
+
+
+@pytest.mark.parametrize("lowered", [("lost",), ("lost", "gpu")], ids=["one", "both"])
+def test_lowering_one_class_takes_no_taint_of_another_that_may_still_stand(
+    lowered: tuple[str, ...],
+) -> None:
+    """The agent is silent: both faults may stand, and the rule names the worse one."""
+    stored = Stored()
+    for seconds in (1, 5, 10):
+        settle(stored, lost_as_well(seconds), seconds)
+    assert {rule.fault for rule in stored.rules.values()} == {"lost"}
+    asks = with_rows(**{name: {"mode": "incident-only"} for name in lowered})
+    silent = with_fields(lost_as_well(10), stale="the agent is silent")
+
+    for seconds in (400, 4000):
+        settle(stored, silent, seconds, asks)
+
+    assert stored.effects() == ({"gpu-0": "NoExecute"} if len(lowered) == 1 else {})
