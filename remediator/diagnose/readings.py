@@ -136,11 +136,16 @@ def action_faults(gpu: GpuHealth) -> Iterator[Fault]:
     doubt = f"under {action.in_words()} running work may finish" if level.spares else ""
     if action.logged:
         doubt = doubt or f"{ALONE}: the recovery action has not been read since"
+    # The reset may have been what it requested.
+    answers = gpu.presence == "Present"
+    before_reset = answers and not action.logged and _read_in_epoch(gpu) is False
+    if before_reset:
+        doubt = f"{action.in_words()} was read before the last reset, and none could be since"
     syslog = gpu.recovery_action.logged_source == "syslog"
     yield Fault(
         fault_class=level.fault_class,
         cause=f"recovery-action-{action.value}",
-        needs=level.needs,
+        needs="human" if before_reset else level.needs,
         last_seen=action.since,
         evidence=f"{source} {action.in_words()}",
         certain=not doubt,
@@ -183,9 +188,14 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
 
 def _has_answered(gpu: GpuHealth) -> bool:
     """Whether a GPU answers, or did so earlier in this epoch."""
-    read, begun = gpu.recovery_action.observed_at, gpu.epoch_started
     # An earlier answer counts while NVML is down: each failure of it would taint the GPU anew.
-    return gpu.presence == "Present" or (read is not None and begun is not None and read >= begun)
+    return gpu.presence == "Present" or _read_in_epoch(gpu) is True
+
+
+def _read_in_epoch(gpu: GpuHealth) -> bool | None:
+    """Whether the recovery action was read in this epoch, None where either has no date."""
+    read, begun = gpu.recovery_action.observed_at, gpu.epoch_started
+    return None if read is None or begun is None else read >= begun
 
 
 def _is_outranked(gpu: GpuHealth, logged_at: datetime) -> bool:

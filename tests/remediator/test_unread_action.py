@@ -4,7 +4,9 @@ import pytest
 
 from exporter.model.readings import GpuReading
 from remediator.diagnose.fault import Healthy, Unknown
+from remediator.diagnose.readings import action_faults
 from tests.remediator.agent_and_leader import UNREAD, AgentAndLeader, reading
+from tests.remediator.builders import action, at, gpu
 
 
 def a_gpu_that_was_reset() -> AgentAndLeader:
@@ -70,3 +72,20 @@ def test_a_driver_without_recovery_action_that_replaced_one_with_it_is_read_as_s
     assert node.health.recovery_action.supported is False
     assert node.health.epoch == 2
     assert isinstance(node.verdict, Healthy)
+
+
+@pytest.mark.parametrize(
+    ("read", "limit"), [(990, ("human", False)), (1010, ("node-reboot", True))]
+)
+def test_a_request_that_was_read_before_the_last_reset_is_no_new_one(
+    read: float, limit: tuple[str, bool]
+) -> None:
+    """The reset may have been what it requested."""
+    board = gpu(
+        0, epoch=2, epoch_started=at(1000), recovery_action=action(2, 0, read), presence_since=at(0)
+    )
+
+    (fault,) = action_faults(board)
+
+    assert (fault.needs, fault.certain) == limit
+    assert ("before the last reset" in fault.doubt) is not limit[1]

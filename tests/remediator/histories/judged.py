@@ -142,8 +142,10 @@ class Judged(Played):
         """Check an end without verified recovery: another board, a node gone, or a person."""
         swapped = planned.uuid not in self.machine.boards()
         why = planned.course.reason
-        # By now the name is another machine's, for a week since the Node of its own was deleted.
-        went_at = self.machine.stranded_at.get(planned.uuid, self.machine.now)
+        # By now the name is another machine's, for a week since the Node of its own was deleted; or
+        # the Node was made anew first, and then its boards went one by one.
+        none_left_since = self.machine.forgotten_at.get(planned.uuid, self.machine.now)
+        went_at = self.machine.stranded_at.get(planned.uuid, none_left_since)
         left = self.machine.now - went_at >= WEEK and why.startswith("the machine of")
         swapped &= why.startswith("another board is in its place") or left
         assert swapped or self.machine.gone or "RepairConfirmed" in stated, why

@@ -121,6 +121,10 @@ class Machine:
         self.booted_at = self._node_went_at = -1e9
         self._taken_out: set[str] = set()
         """Boards that another one replaced."""
+        self._beside: dict[str, set[str]] = {}
+        """Of those, the boards that were beside it then."""
+        self.forgotten_at: dict[str, float] = {}
+        """Of those, since when none of these is there either."""
         self.stranded_at: dict[str, float] = {}
         """Of a board that was taken out: when the Node of its machine was deleted."""
         self.boards_of_boot = set(self.boards())
@@ -415,12 +419,16 @@ class Machine:
         """Another board takes the place, the bus id and the device names."""
         self._boards += 1
         self._taken_out.add(self.gpus[index].uuid)
+        self._beside.setdefault(self.gpus[index].uuid, set(self.boards()))
         build = mig_gpu if self.gpus[index].mig else gpu
         other = build(self._boards)
         self.gpus[index] = msgspec.structs.replace(
             other, minor=self.gpus[index].minor, pci_bus_id=self.gpus[index].pci_bus_id
         )
         self.boards_of_boot.add(other.uuid)
+        for uuid, others in self._beside.items():
+            if others.isdisjoint(self.boards()):
+                self.forgotten_at.setdefault(uuid, self.now)
         self.wants(index, 0)
 
     def is_claimed(self, index: int, part: int, name: str) -> None:
