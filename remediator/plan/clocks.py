@@ -257,15 +257,22 @@ def node_gone_since(board: Board, old: IncidentStatus, now: datetime) -> datetim
     return run("node gone", old.stay.node_gone_since, now, fact=None if unsure else gone)
 
 
-def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime | None:
-    """Return since when a GPU has been missing after a reboot; as before while it is unknown."""
+def missing_since(
+    board: Board, old: IncidentStatus, now: datetime, *, signal: bool = False
+) -> datetime | None:
+    """Return since when a GPU has been missing after a reboot; as before while it is unknown.
+
+    `signal`: one is new. Then the GPU was there in this boot, and no reboot has been tried yet.
+    """
     roster, fact = board.machine.roster, None
     if board.trust.refusal("end a clock"):
         roster = None
     # Hung, or let go: NVML knows it, and cannot read it now. The kernel log also names one that
     # NVML has not listed since the boot.
     gpu = board.gpu if board.presence.reported else None
-    unread = gpu and gpu.presence == "Unknown" and gpu.presence_reason != NEVER_LISTED
+    never_listed = gpu is not None and gpu.presence_reason == NEVER_LISTED
+    unread = gpu and gpu.presence == "Unknown" and not never_listed
+    before = stay_to_record(board, old, signal=signal and not never_listed)
     if roster is not None and (
         board.uuid in roster.slots
         or unread
@@ -275,7 +282,7 @@ def missing_since(board: Board, old: IncidentStatus, now: datetime) -> datetime 
     ):
         fact = False
     # Without a reboot it says nothing new: NVML may not list a GPU that is lost.
-    elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(stay_at_signal(old)):
+    elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(before):
         fact = True
     return run("missing", old.repair.missing_since, now, fact=fact)
 

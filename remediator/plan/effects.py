@@ -92,7 +92,12 @@ def demands_of(
     ]
     # A fault in a milder mode, or one that waits for evidence, makes no taint to wait for: it must
     # not stop the eviction of a certain one.
-    tainting = (demand for demand in demands if demand.is_written and demand.effect is not None)
+    # Nor does a rule of effect None, which only marks.
+    tainting = (
+        demand
+        for demand in demands
+        if demand.is_written and LEVELS.index(demand.effect) >= LEVELS.index("NoSchedule")
+    )
     everything = tuple(sorted({target for demand in tainting for target in demand.targets}))
     if not everything:
         return tuple(demands)

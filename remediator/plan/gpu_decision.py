@@ -17,12 +17,20 @@ stays as it stands: that costs this GPU its decision, and no other GPU theirs. W
 tainted and still counts against the budgets, which are counted from what is stored.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import Healthy, Unknown, attempt, faults_of, or_unknown
+from remediator.diagnose.fault import (
+    SEVERITY,
+    FaultClass,
+    Healthy,
+    Unknown,
+    attempt,
+    faults_of,
+    or_unknown,
+)
 from remediator.model import intent
 from remediator.model.incident import Incident
 from remediator.model.incident_status import with_changes
@@ -53,7 +61,7 @@ from remediator.plan.stages import (
     first_wake,
 )
 from remediator.plan.words import class_of, some
-from remediator.policy.table import Policy
+from remediator.policy.table import Policy, Row
 
 
 def decide_or_keep(board: Board, policy: Policy, now: datetime) -> tuple[Board, Demanded]:
@@ -229,7 +237,8 @@ def _record(
     before = incident.status.fault.seen_signals
     unseen = any(is_unseen(demand.fault.record, before) for demand in demands)
     row = policy.row(class_of(incident.status.fault.fault_class), board.place)
-    count = history.recurrence(board.incidents, incident, row, now)
+    of_each: Mapping[FaultClass, Row] = {name: policy.row(name, board.place) for name in SEVERITY}
+    count = history.recurrence(board.incidents, incident, of_each, now)
     rows = tuple(dict.fromkeys((row, *(demand.row for demand in demands))))
     # A class that another policy switched off waits for a user as before.
     counted = tuple(each for each in rows if each.mode != "off" or policy.disagrees)

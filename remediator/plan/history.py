@@ -4,8 +4,10 @@ An incident counts by its opening. Pure.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from remediator.diagnose.fault import FaultClass
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
 from remediator.plan.caps import FRESH, UNSERVED
@@ -30,30 +32,41 @@ def opening_time(incident: Incident, now: datetime) -> datetime:
     return incident.metadata.creation_timestamp or now
 
 
-def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, now: datetime) -> int:
-    """Return which incident of its GPU an incident is within the row's repeat window.
+def recurrence(
+    incidents: tuple[Incident, ...],
+    incident: Incident,
+    rows: Mapping[FaultClass, Row],
+    now: datetime,
+) -> int:
+    """Return which incident of its GPU an incident is within the repeat window of its class.
 
     A relapse goes on counting from the incident that it belongs to. The count never falls, so
     pruning never resets it.
     """
-    since = opening_time(incident, now) - row.repeat.within
+    window = rows[class_of(incident.status.fault.fault_class)].repeat.within
+    since = opening_time(incident, now) - window
     earlier = _earlier(incidents, incident, now)
-    recent = sum(opening_time(other, now) > since and _counts_as_repeat(other) for other in earlier)
+    recent = sum(
+        opening_time(other, now) > since and _counts_as_repeat(other, rows) for other in earlier
+    )
     before = relapse_of(incidents, incident, now)
     continued = before.status.history.recurrence if before else 0
     return max(incident.status.history.recurrence, recent + 1, continued + 1)
 
 
-def _counts_as_repeat(incident: Incident) -> bool:
+def _counts_as_repeat(incident: Incident, rows: Mapping[FaultClass, Row]) -> bool:
     """Whether a taint stood for an incident, or would have in enforce with rules served.
 
-    An incident that was over before a taint, such as an error of a peer, is no repeat.
+    An incident that was over before a taint, such as an error of a peer, is no repeat. Nor is one
+    of a class that restricts nothing, such as a remap that a planned reset carries out.
     """
     status = incident.status
     # No phase says so: an error that is over at once is tainted while its recovery is verified.
     tainted = bool(status.scope.hardware) or status.eviction.tainted_at is not None
     spared = status.policy.mode != MODES["enforce"]
     spared |= any(UNSERVED in entry.text for entry in status.timeline)
+    # By its ceiling alone: the mode may have been another one then.
+    spared &= rows[class_of(status.fault.fault_class)].highest not in {"observe", "None"}
     return tainted or incident.blank or was_lost(incident) or spared
 
 

@@ -112,6 +112,8 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     # The Node itself may show that a device plugin allocates its GPUs.
     has_plugin = bool(view.facts and view.facts.plugin_resources)
     offered = published or (not named and not here and has_plugin)
+    # A driver that cannot start while a GPU is lost waits for this call: its names are known.
+    offered = offered or any(device.kind for device in view.slices.last_published)
     why = why or ("" if view.usage.pods_live else NOT_LIVE)
     return Neighbours(found, why or ("" if offered else NOT_PUBLISHED))
 

@@ -49,7 +49,7 @@ def without_pending(board: Board, policy: Policy) -> Board:
     remap gets an incident of its own when this one is closed.
     """
     places = [board.place.within(*pool) for pool in board.place.pools] or [board.place]
-    observed = all(policy.row("pending", place).ceiling == "observe" for place in places)
+    observed = not any(policy.row("pending", place).restricts for place in places)
     open_classes = {
         incident.status.fault.fault_class for incident in board.incidents if incident.open
     }
@@ -200,7 +200,7 @@ def _longest_soak(board: Board, status: IncidentStatus, policy: Policy) -> timed
     return max(
         row.soak
         for each, row in rows.items()
-        if each == leading or policy.disagrees or (row.mode != "off" and row.ceiling != "observe")
+        if each == leading or policy.disagrees or row.restricts
     )
 
 

@@ -246,7 +246,7 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         eviction=_eviction(board, planned, incident, done, now, closed=closed),
         repair=RepairStatus(
             needs=NEEDS[planned.demanded.repair.needs],
-            missing_since=clocks.missing_since(board, old, now),
+            missing_since=clocks.missing_since(board, old, now, signal=news),
         ),
         recovery=_recovery(board, planned, old, now, news=news),
         policy=PolicyStatus(

@@ -113,6 +113,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return self.evict.then == "wait" or bool(self.evict.within)
 
     @property
+    def restricts(self) -> bool:
+        """Whether work is kept away for it, and not only something shown."""
+        return self.mode == "enforce" and self.highest not in {"observe", "None"}
+
+    @property
     def highest(self) -> Highest:
         """How far it goes in the end."""
         waits = self.ceiling == "NoExecute" and self.evict.then == "wait"

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth, MemoryHealth, MemorySlices
+from remediator.policy.table import Ceiling, Mode
 from tests.remediator.builders import (
     SLICE_5,
     Stored,
@@ -44,6 +45,28 @@ def test_the_slice_is_released_after_its_soak_and_the_remap_is_reported_by_itsel
         "row-remap-pending",
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "ceiling"),
+    [("incident-only", "NoSchedule"), ("enforce", "None"), ("off", "NoSchedule")],
+)
+def test_a_remap_that_restricts_nothing_keeps_no_slice_and_defers_no_eviction(
+    mode: Mode, ceiling: Ceiling
+) -> None:
+    rows = tuple(
+        with_fields(row, mode=mode, ceiling=ceiling) if row.fault_class == "pending" else row
+        for row in policy().rows
+    )
+    stored, asks = Stored(), msgspec.structs.replace(policy(), rows=rows)
+    for second in (1, 5, 10):
+        settle(stored, view(sick()), second, asks)
+    assert stored.effects()[SLICE_5] == "NoExecute"
+
+    for second in (60, 300, 620, 700):
+        settle(stored, view(sick()), second, asks)
+
+    assert stored.effects().get(SLICE_5, "None") == "None"
 
 
 def test_the_soak_of_a_remap_that_is_only_observed_keeps_no_slice() -> None:

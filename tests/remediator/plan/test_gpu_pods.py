@@ -14,7 +14,7 @@ from remediator.model.taint_rule import Rule
 from remediator.plan.node_condition import WAITING
 from remediator.plan.node_pods import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
 from remediator.plan.view import Blind, NodeView
-from tests.remediator.builders import DRIVER, NODE, uuid, with_fields
+from tests.remediator.builders import DRIVER, NODE, driver_away, gpu, uuid, with_fields
 from tests.remediator.plan.handover import but, node, pair, pod, repair, reported, stored
 from tests.remediator.playing import claim
 
@@ -217,6 +217,15 @@ class TestWhatIsNotKnown:
 
     def test_a_device_plugin_explains_why_nothing_is_published(self) -> None:
         assert repair(with_plugin(node()), pair()).status == "True"
+
+    def test_the_last_names_of_a_driver_that_is_away_show_which_pods_use_one(self) -> None:
+        """It cannot start while a GPU is lost, and the call must not wait for it."""
+        away = driver_away(gpu(0), gpu(1)).slices.last_published
+        empty = with_fields(wiped(node()), last_published=away)
+        busy = with_fields(wiped(node(claims=(claim("gpu-1"),))), last_published=away)
+
+        assert repair(empty, pair()).status == "True"
+        assert repair(busy, pair()).reason == WAITING
 
     def test_a_device_plugin_explains_nothing_where_devices_were_published_before(self) -> None:
         board, planned = pair()

@@ -13,7 +13,7 @@ from remediator.model.incident_status import IncidentStatus
 from remediator.plan import history
 from remediator.plan.words import days, ordinal
 from remediator.policy.load import read
-from remediator.policy.table import Policy, Repeat
+from remediator.policy.table import Ceiling, Policy, Repeat
 from tests.remediator.builders import (
     LASTS,
     NODE,
@@ -46,6 +46,40 @@ def incident(stored: Stored, start: float, rows: Policy = THREE_A_MONTH) -> None
 
 def last(stored: Stored) -> Incident:
     return stored.incidents[max(stored.incidents)]
+
+
+@pytest.mark.parametrize(("ceiling", "count"), [("observe", 1), ("None", 1), ("NoSchedule", 3)])
+def test_incidents_of_a_class_that_restricts_nothing_are_no_repeats(
+    ceiling: Ceiling, count: int
+) -> None:
+    """Two row remaps, each carried out by a planned reset, and then the first real fault."""
+    asks = Policy(
+        rows=tuple(
+            with_fields(row, mode="incident-only", ceiling=ceiling)
+            if row.fault_class == "pending"
+            else row
+            for row in THREE_A_MONTH.rows
+        )
+    )
+    stored = Stored()
+    for number, day in enumerate((2, 4), 1):
+        meta = ObjectMeta(
+            name=incident_name(uuid(0), number),
+            uid=f"u{number}",
+            creation_timestamp=at(day * DAY),
+        )
+        remap = make_status(
+            fault_class="pending",
+            cause="row-remap-pending",
+            phase="Recovered",
+            mode="IncidentOnly",
+            closed_at=at(day * DAY + 900),
+        )
+        stored.put_incident(Incident(meta, IncidentSpec(NODE, uuid(0)), remap))
+
+    incident(stored, 10 * DAY, asks)
+
+    assert last(stored).status.history.recurrence == count
 
 
 def test_the_third_incident_in_thirty_days_needs_a_person() -> None:

@@ -80,6 +80,24 @@ class TestAReboot:
 
         assert (status, reason) == ("True", "ReplacementNeeded")
 
+    @pytest.mark.parametrize("logged", [True, False], ids=["XID 79", "no XID"])
+    def test_after_which_it_is_lost_again_asks_for_a_reboot_first(self, *, logged: bool) -> None:
+        """The incident of the earlier boot is still in its soak."""
+        stored = handed_over()
+        for second in (100, 200):
+            board = gpu(
+                0,
+                presence_since=at(90),
+                epoch_started=at(90),
+                recovery_action=action(0, 90, second),
+            )
+            reconciled(stored, rebooted(board, gpu(1)), second)
+        again = with_fields(dead(0), presence_since=at(300), xids=(xid(79, 300),) if logged else ())
+
+        for second in (301, 310, 301 + MINUTE, 301 + 2 * MINUTE, 4000):
+            stands = reconciled(stored, rebooted(again, gpu(1)), second)
+            assert stands[:2] == ("True", "NodeRebootNeeded")
+
     def test_that_brought_it_back_asks_for_nothing(self) -> None:
         stored = handed_over()
         reconciled(stored, rebooted(gpu(1)), 100)
