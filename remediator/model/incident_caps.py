@@ -130,6 +130,7 @@ NUMBERS: Mapping[str, tuple[int, int]] = {
     "scope.affectedPodsOmitted": (0, _INT64),
     "eviction.evictedPodsOmitted": (0, _INT64),
     "history.recurrence": (0, _INT32),
+    "repair.answered": (0, _INT32),
     "stay.epoch": (0, _INT64),
     "stay.clockSetBackMilliseconds": (0, MOST_SET_BACK),
     "fault.seenSignals.code": (0, _INT32),

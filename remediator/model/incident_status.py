@@ -319,6 +319,9 @@ class RepairStatus(Group, frozen=True):
     """The repair that is needed: a value of `words.NEEDS`."""
     request: RepairRequest | None = None
     """None: a repair of the node is not needed, or may not be requested yet."""
+    answered: int = 0
+    """How often a repair that may be requested has made the GPU healthy. It failed again after
+    each but the last."""
     missing_since: datetime | None = None
     """Since when NVML has listed GPUs without this one, after a reboot that followed the last
     signal."""

@@ -124,6 +124,8 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     incident = msgspec.structs.replace(found, status=status)
     begun = overrides.has_begun(board, lead.incident, (demand.fault for demand in demands))
     record = _record(board, incident, demands, policy, now, begun=begun)
+    failures = record.recurrence + incident.status.repair.answered
+    repeats = failures > 1 and bool(record.confirmation)
     awaiting = overrides.without_seen_ends(board, incident, record.intents)
     known = _Known(
         board=board,
@@ -132,7 +134,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
         demands=demands,
         taints=taints,
         record=record,
-        repair=needs.needs(board, incident, demands, policy, now),
+        repair=needs.needs(board, incident, demands, policy, now, repeats=repeats),
         policy=policy,
         now=now,
     )

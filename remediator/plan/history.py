@@ -157,7 +157,11 @@ def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
     """
     if not rows:
         return ""
-    repeats = [row.repeat for row in rows if 0 < row.repeat.count <= count]
+    # A GPU that fails again before its soak is over fails in the same incident.
+    answered = incident.status.repair.answered
+    repeats = [row.repeat for row in rows if 0 < row.repeat.count <= count + answered]
+    if repeats and answered:
+        return f"it failed again after {answered} repairs in its {ordinal(count)} incident"
     if repeats:
         within = max(row.within for row in repeats)
         return f"{ordinal(count)} incident in {days(within)}"

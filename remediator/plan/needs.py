@@ -56,9 +56,26 @@ class _FaultNeed(msgspec.Struct, frozen=True):
 
 
 def needs(
+    board: Board,
+    incident: Incident,
+    demands: tuple[Demand, ...],
+    policy: Policy,
+    now: datetime,
+    *,
+    repeats: bool = False,
+) -> Repair:
+    """Return what would repair a GPU: as it was while nothing is known, nothing once healthy.
+
+    `repeats`: it has failed again and again, and waits for a user. Then no deadline overrides the
+    pods of its neighbours for one more repair.
+    """
+    found = _needs(board, incident, demands, policy, now)
+    return msgspec.structs.replace(found, insists="nothing") if repeats else found
+
+
+def _needs(
     board: Board, incident: Incident, demands: tuple[Demand, ...], policy: Policy, now: datetime
 ) -> Repair:
-    """Return what would repair a GPU: as it was while nothing is known, nothing once healthy."""
     row = policy.row(class_of(incident.status.fault.fault_class), board.place)
     status = incident.status
     gone = not_brought_back(board, status, now)

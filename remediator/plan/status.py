@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import NEAR, Unknown
+from remediator.diagnose.fault import NEAR, Healthy, Unknown
 from remediator.model.claim import GANG
 from remediator.model.incident import Incident
 from remediator.model.incident_status import (
@@ -246,6 +246,9 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         eviction=_eviction(board, planned, incident, done, now, closed=closed),
         repair=RepairStatus(
             needs=NEEDS[planned.demanded.repair.needs],
+            # Once a write that follows has dropped the request, it counts no more.
+            answered=old.repair.answered
+            + (old.repair.request is not None and isinstance(board.verdict, Healthy)),
             missing_since=clocks.missing_since(board, old, now, signal=news),
         ),
         recovery=_recovery(board, planned, old, now, news=news),

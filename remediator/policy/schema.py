@@ -64,7 +64,8 @@ _REPEAT = key(
 class RepeatText(Section):
     count: Incidents | None = key(
         "a whole number above 0",
-        "The n-th incident of one GPU within the window is sticky.",
+        "The n-th incident of one GPU within the window is sticky. Requested repairs count, too, "
+        "after which it failed again in the same incident.",
         "Repeated failures of one GPU interrupt one job after another.",
     )
     within: UpToAYear | None = key(

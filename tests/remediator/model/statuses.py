@@ -137,7 +137,7 @@ STATUSES = st.builds(
         clock_set_back_ms=st.none() | NUMBER,
     ),
     eviction=st.builds(EvictionStatus, evicted=many(POD)),
-    repair=st.builds(RepairStatus, needs=st.sampled_from(["", *NEEDS.values()])),
+    repair=st.builds(RepairStatus, needs=st.sampled_from(["", *NEEDS.values()]), answered=NUMBER),
     recovery=st.builds(
         RecoveryStatus,
         untaint=st.sampled_from(["", *get_args(Untaint)]),

@@ -1,6 +1,7 @@
 """What would repair a GPU, and how a need ends: by another boot, another board, or health."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -97,6 +98,35 @@ class TestAReboot:
         for second in (301, 310, 301 + MINUTE, 301 + 2 * MINUTE, 4000):
             stands = reconciled(stored, rebooted(again, gpu(1)), second)
             assert stands[:2] == ("True", "NodeRebootNeeded")
+
+    def test_of_a_board_that_fails_after_each_overrides_no_pod_for_the_third_time(self) -> None:
+        """It works for five minutes after a reboot. Jobs run on its neighbour all the time."""
+        stored, second, calls = Stored(), 0.0, list[str]()
+        busy: dict[str, Any] = {"pods": (pod("job"),), "claims": (claim("gpu-1", "job"),)}
+        for boot in range(1, 5):
+            lost = with_fields(
+                dead(0), presence_since=at(second), xids=(xid(79, second, epoch=boot),), epoch=boot
+            )
+            sick = with_fields(on(lost, gpu(1), boot=f"boot-{boot}"), **busy)
+            for later in (1, 60, 3700):
+                stands = reconciled(stored, sick, second + later)
+            calls.append(stands[0])
+            second += 4000
+            well = gpu(
+                0,
+                epoch=boot + 1,
+                epoch_started=at(second),
+                presence_since=at(second),
+                recovery_action=action(0, second, second + 60),
+            )
+            healthy = with_fields(on(well, gpu(1), boot=f"boot-{boot + 1}"), **busy)
+            for later in (60, 120):
+                reconciled(stored, healthy, second + later)
+            second += 300
+
+        assert calls == ["True", "True", "False", "False"]
+        assert stored.incident.status.repair.answered == 4
+        assert "it failed again after" in stored.incident.status.message
 
     def test_that_brought_it_back_asks_for_nothing(self) -> None:
         stored = handed_over()
