@@ -150,7 +150,7 @@ class _Trouble(msgspec.Struct, frozen=True, kw_only=True):
     links: int
     """How many links of all other GPUs it explains at most."""
     dates: tuple[datetime, ...] = ()
-    """When links may have gone down with it, as far as anything tells."""
+    """When links may have gone down with it, as far as that is known."""
     since: datetime | None = None
     """Since when it lasts: near to that the links at the other ends may not all be read yet."""
     certain: bool = True
@@ -254,7 +254,7 @@ def _explain(troubles: list[_Trouble], gpu: GpuHealth, around: Surroundings) -> 
     )
     most = sum(by_peer.values())
     in_time = {_in_time(gpu, each) for each in troubles}
-    # Too many for these: some are between two others, and nothing tells which.
+    # Too many for these: some are between two others, and it is not known which.
     if links > most or False in in_time:
         return False
     if in_time == {True}:

@@ -72,8 +72,8 @@ FORGEABLE = (
     "any program of the node can forge what syslog(2) reads, and no second source bears it out"
 )
 UNPUBLISHED = "the failed MIG instance is not published"
-LATER = "its process is dead, and whoever holds its devices came after it"
-FOUND_LATE = "it was found long after it came, and whoever holds its devices came after it"
+LATER = "its process is dead, and every pod on its devices came after it"
+FOUND_LATE = "it was found long after it came, and every pod on its devices came after it"
 TAINTING = "every device in scope is tainted first"
 UNSERVED = "DeviceTaintRules are not served by this cluster"
 UNSERVED_WHY = f"{UNSERVED} (Kubernetes before 1.37, or switched off)"

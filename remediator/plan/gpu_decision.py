@@ -17,14 +17,12 @@ stays as it stands: that costs this GPU its decision, and no other GPU theirs. W
 tainted and still counts against the budgets, which are counted from what is stored.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
 
 from remediator.diagnose.fault import (
-    SEVERITY,
-    FaultClass,
     Healthy,
     Unknown,
     attempt,
@@ -61,7 +59,7 @@ from remediator.plan.stages import (
     first_wake,
 )
 from remediator.plan.words import class_of, some
-from remediator.policy.table import Policy, Row
+from remediator.policy.table import Policy
 
 
 def decide_or_keep(board: Board, policy: Policy, now: datetime) -> tuple[Board, Demanded]:
@@ -124,8 +122,9 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     incident = msgspec.structs.replace(found, status=status)
     begun = overrides.has_begun(board, lead.incident, (demand.fault for demand in demands))
     record = _record(board, incident, demands, policy, now, begun=begun)
-    failures = record.recurrence + incident.status.repair.answered
-    repeats = failures > 1 and bool(record.confirmation)
+    row = policy.row(class_of(incident.status.fault.fault_class), board.place)
+    again = history.failures_after_repair(incident, board.verdict)
+    repeats = bool(record.confirmation and history.repeats((row,), record.recurrence, again))
     awaiting = overrides.without_seen_ends(board, incident, record.intents)
     known = _Known(
         board=board,
@@ -239,14 +238,16 @@ def _record(
     before = incident.status.fault.seen_signals
     unseen = any(is_unseen(demand.fault.record, before) for demand in demands)
     row = policy.row(class_of(incident.status.fault.fault_class), board.place)
-    of_each: Mapping[FaultClass, Row] = {name: policy.row(name, board.place) for name in SEVERITY}
-    count = history.recurrence(board.incidents, incident, of_each, now)
+    count = history.recurrence(
+        board.incidents, incident, lambda name: policy.row(name, board.place), now
+    )
     rows = tuple(dict.fromkeys((row, *(demand.row for demand in demands))))
     # A class that another policy switched off waits for a user as before.
     counted = tuple(each for each in rows if each.mode != "off" or policy.disagrees)
     # A line that any program may have written makes no GPU wait for a user.
+    again = history.failures_after_repair(incident, board.verdict)
     sticky = history.stickiness(
-        incident, () if history.is_syslog_only(incident) else counted, count
+        incident, () if history.is_syslog_only(incident) else counted, count, again
     )
     worst = effects.worst_class(demands)
     news = has_news(board, before) or begun

@@ -4,15 +4,15 @@ An incident counts by its opening. Pure.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from remediator.diagnose.fault import FaultClass
+from remediator.diagnose.fault import FaultClass, Sick, Verdict
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
 from remediator.plan.caps import FRESH, UNSERVED
 from remediator.plan.words import MODES, class_of, days, ordinal, was_lost
-from remediator.policy.table import Policy, Row
+from remediator.policy.table import Policy, Repeat, Row
 
 KEPT_FOR = timedelta(days=30)
 """At least; a longer repeat window of the policy keeps them longer."""
@@ -35,7 +35,7 @@ def opening_time(incident: Incident, now: datetime) -> datetime:
 def recurrence(
     incidents: tuple[Incident, ...],
     incident: Incident,
-    rows: Mapping[FaultClass, Row],
+    row_of: Callable[[FaultClass], Row],
     now: datetime,
 ) -> int:
     """Return which incident of its GPU an incident is within the repeat window of its class.
@@ -43,18 +43,18 @@ def recurrence(
     A relapse goes on counting from the incident that it belongs to. The count never falls, so
     pruning never resets it.
     """
-    window = rows[class_of(incident.status.fault.fault_class)].repeat.within
+    window = row_of(class_of(incident.status.fault.fault_class)).repeat.within
     since = opening_time(incident, now) - window
     earlier = _earlier(incidents, incident, now)
     recent = sum(
-        opening_time(other, now) > since and _counts_as_repeat(other, rows) for other in earlier
+        opening_time(other, now) > since and _counts_as_repeat(other, row_of) for other in earlier
     )
     before = relapse_of(incidents, incident, now)
     continued = before.status.history.recurrence if before else 0
     return max(incident.status.history.recurrence, recent + 1, continued + 1)
 
 
-def _counts_as_repeat(incident: Incident, rows: Mapping[FaultClass, Row]) -> bool:
+def _counts_as_repeat(incident: Incident, row_of: Callable[[FaultClass], Row]) -> bool:
     """Whether a taint stood for an incident, or would have in enforce with rules served.
 
     An incident that was over before a taint, such as an error of a peer, is no repeat. Nor is one
@@ -66,7 +66,7 @@ def _counts_as_repeat(incident: Incident, rows: Mapping[FaultClass, Row]) -> boo
     spared = status.policy.mode != MODES["enforce"]
     spared |= any(UNSERVED in entry.text for entry in status.timeline)
     # By its ceiling alone: the mode may have been another one then.
-    spared &= rows[class_of(status.fault.fault_class)].highest not in {"observe", "None"}
+    spared &= row_of(class_of(status.fault.fault_class)).highest not in {"observe", "None"}
     return tainted or incident.blank or was_lost(incident) or spared
 
 
@@ -150,21 +150,31 @@ def _lasting(incident: Incident, leading: Incident, now: datetime) -> dict[Kind,
     }
 
 
-def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
+def failures_after_repair(incident: Incident, verdict: Verdict) -> int:
+    """Return how often a GPU has failed again in one incident, after a repair had made it healthy.
+
+    The last repair counts once it has proven vain: what is Unknown or healthy has not failed.
+    """
+    answered = incident.status.repair.answered
+    return answered if isinstance(verdict, Sick) else max(answered - 1, 0)
+
+
+def repeats(rows: tuple[Row, ...], count: int, again: int) -> tuple[Repeat, ...]:
+    """Return which rules a GPU has reached, by its incidents and its failures after a repair."""
+    return tuple(row.repeat for row in rows if 0 < row.repeat.count <= count + again)
+
+
+def stickiness(incident: Incident, rows: tuple[Row, ...], count: int, again: int) -> str:
     """Return why recovery alone does not untaint a GPU, "" when it does.
 
     `rows` are those of its classes that are not off: without any left, no user has to confirm.
     """
     if not rows:
         return ""
-    # A GPU that fails again before its soak is over fails in the same incident.
-    answered = incident.status.repair.answered
-    repeats = [row.repeat for row in rows if 0 < row.repeat.count <= count + answered]
-    if repeats and answered:
-        return f"it failed again after {answered} repairs in its {ordinal(count)} incident"
-    if repeats:
-        within = max(row.within for row in repeats)
-        return f"{ordinal(count)} incident in {days(within)}"
+    if by_repeat := repeats(rows, count, again):
+        within = max(row.within for row in by_repeat)
+        more = f", failed again after {again} repairs" if again else ""
+        return f"{ordinal(count)} incident in {days(within)}{more}"
     classes = [row.fault_class for row in rows if row.sticky]
     if classes:
         return f"class {classes[0]} is untainted only after a user confirms the repair"
@@ -201,6 +211,8 @@ def incidents_to_prune(
         if candidate.status.history.closed_at is not None
     ]
     newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
+    if not closed:
+        return ()
     # Incidents of all classes count together, and what holds for each place is not known here.
     counts_for = max(policy.longest_repeat, KEPT_FOR)
     kept: Counter[str] = Counter()

@@ -105,14 +105,14 @@ def _lead(
     standing: tuple[Rule, ...],
     duplicates: tuple[Incident, ...] = (),
 ) -> Lead:
-    incident = _joined_with(incident, duplicates)
+    incident = _with_duplicates(incident, duplicates)
     mine = [fault for fault in faults if _may_have_stood(fault, incident, standing)]
     return Lead(
         incident=incident, faults=tuple(without_forged(mine, incident)), duplicates=duplicates
     )
 
 
-def _joined_with(leading: Incident, duplicates: tuple[Incident, ...]) -> Incident:
+def _with_duplicates(leading: Incident, duplicates: tuple[Incident, ...]) -> Incident:
     """Return the leading incident with what those wait for that are closed in its favour."""
     known = [leading, *(other for other in duplicates if not other.blank)]
     if len(known) == 1:

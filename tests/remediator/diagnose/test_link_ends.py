@@ -83,7 +83,7 @@ class TestTroubleOfOthers:
     def test_a_lost_one_explains_only_what_went_down_with_it(
         self, dates: tuple[float | None, float | None]
     ) -> None:
-        """D, at the other end of its bridge, is spared where a date tells the two bridges apart."""
+        """D, at the other end of its bridge, is spared where a date shows which bridge it is."""
         later, then = dates
         one, two = (board(index, BROKEN, failed=later) for index in (0, 2))
         found = sick(one, gone(1), two, board(3, BROKEN, failed=then))

@@ -195,7 +195,7 @@ class EvictHistory(History):
             assert waited + gained >= self.plan.within, "deleted before its time by a wrong clock"
 
     def _is_their_time(self, seen: NodeView, raised: Rule) -> bool:
-        """Whether a device is held by a claim whose pods were told to leave, or by none."""
+        """Whether a device is held by a claim of which pods were recorded, or by none."""
         status = self.calm.incidents[raised.incident].status
         listed = (*status.scope.affected, *status.eviction.evicted)
         named = {pod.claim for pod in listed if pod.device == str(raised.device)}

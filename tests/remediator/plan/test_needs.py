@@ -126,7 +126,31 @@ class TestAReboot:
 
         assert calls == ["True", "True", "False", "False"]
         assert stored.incident.status.repair.answered == 4
-        assert "it failed again after" in stored.incident.status.message
+        assert "1st incident in 30 days, failed again after" in stored.incident.status.message
+
+    def test_that_repairs_the_second_incident_leaves_it_to_recover_by_itself(self) -> None:
+        """The third incident is the first that waits for a user, also where each had a repair."""
+        stored, second = Stored(), 0.0
+        for boot in (1, 2):
+            lost = with_fields(
+                dead(0), presence_since=at(second), xids=(xid(79, second, epoch=boot),), epoch=boot
+            )
+            for later in (1, 30, 60):
+                reconciled(stored, on(lost, gpu(1), boot=f"boot-{boot}"), second + later)
+            second += 100
+            for later in range(10, 1200, 60):
+                well = gpu(
+                    0,
+                    epoch=boot + 1,
+                    epoch_started=at(second),
+                    presence_since=at(second),
+                    recovery_action=action(0, second, second + later),
+                )
+                reconciled(stored, on(well, gpu(1), boot=f"boot-{boot + 1}"), second + later)
+            second += 2 * DAY
+
+        phases = [incident.status.phase for incident in stored.incidents.values()]
+        assert phases == ["Recovered", "Recovered"]
 
     def test_that_brought_it_back_asks_for_nothing(self) -> None:
         stored = handed_over()
