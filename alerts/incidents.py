@@ -179,8 +179,9 @@ GROUP = Group(
             severity="critical",
             of=OF_HELD_INCIDENT,
             when="Only the kernel log reports a fault, and no second source can confirm it: NVML "
-            "does not answer on the node, or the driver is older than R565. Not where a user "
-            "holds, ignores or maintains the GPU, nor where its node is gone.",
+            "does not answer on the node, the driver is older than R565, or of an NVSwitch no GPU "
+            "reads a failed link. Not where a user holds, ignores or maintains the GPU, nor "
+            "where its node is gone.",
             expr=f"{_BY} ({_UNCONFIRMED}) == 1\nunless {on(DEVICE)} {_MEANT}",
             wait="1m",
             wait_why="The settle time for a second source is already over.",

@@ -23,7 +23,7 @@ from remediator.model.intent import (
 )
 from remediator.plan import overrides, recovery
 from remediator.plan.board import Board
-from remediator.plan.status import NO_SOURCE
+from remediator.plan.status import NO_ANSWER, NO_SOURCE
 from remediator.plan.words import need_of
 from remediator.policy.duration import duration
 
@@ -196,7 +196,12 @@ def confirmation_refusal(incident: Incident, board: Board | None) -> str:
         return f"the GPU is still {verdict_in_words(board)}; repair it first"
     status = incident.status
     why = {c.reason for c in status.conditions if (c.type, c.status) == ("NeedsHuman", "True")}
-    if why == {NO_SOURCE} and board is not None and isinstance(board.verdict, Unknown):
+    if (
+        why
+        and why <= {NO_SOURCE, NO_ANSWER}
+        and board is not None
+        and isinstance(board.verdict, Unknown)
+    ):
         return f"the GPU would stay {verdict_in_words(board)}"
     needed = (
         status.recovery.untaint == "OnConfirmation"

@@ -1,17 +1,17 @@
-"""How the end of a fault is seen that NVML reads as a state, and no recovery action covers.
+"""How the end of a fault is seen that no recovery action covers: by a reading, or by a reset.
 
 A report without such a fault proves nothing: the link may not have come up since the boot, the
-fabric manager may hang, the agent may have lost the record of a switch, NVML hides remaps under
+fabric manager may hang, the agent may have lost the record of an error, NVML hides remaps under
 MIG. So an incident records by a word which ends it awaits, of all its faults and not only of the
-one that leads it, and each of them needs a reading of its own. A reading that is missing is
-Unknown. Pure.
+one that leads it. A state needs a reading of its own; what was logged once, of a switch or under a
+driver before R565, needs a reset after it. A reading that is missing is Unknown. Pure.
 """
 
 from collections.abc import Iterable, Iterator
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import readings
-from remediator.diagnose.fault import Fault
+from remediator.diagnose.fault import OVER_AT_ONCE, Fault
 from remediator.diagnose.links import COMPLETED
 
 HEALTHY = (1, 3)
@@ -19,21 +19,26 @@ HEALTHY = (1, 3)
 _LINK, _SWITCH, _REMAPS = "nvlink-", "sxid-", "row-remaps"
 _ALL_LINKS = "nvlink-all"
 """Of a record that is lost."""
+_SIGNALS = ("xid-", "recovery-action-")
+"""How the names of other causes begin that a report has once and does not read again."""
 
 
 def awaited_ends(gpu: GpuHealth, faults: Iterable[Fault]) -> Iterator[str]:
-    """Yield for each fault that NVML reads as a state what must be read before it is over."""
+    """Yield for each fault that stands what must be seen before it is over."""
     for fault in faults:
+        # A driver without a recovery action says nothing of it; one that has it answers for it.
+        if fault.ended is None and gpu.recovery_action.supported is not True:
+            yield from _reset_after(fault.fault_class, fault.cause)
         # What any program of the node may have made up is over without proof, too.
         if fault.forgeable:
             continue
         if fault.cause == "nvlink-failed":
             yield from (f"{_LINK}{number}" for number in gpu.nvlink.failed)
         else:
-            yield from ends_by_name(fault.fault_class, fault.cause)
+            yield from _ends_by_name(fault.fault_class, fault.cause)
 
 
-def ends_by_name(fault_class: str, cause: str) -> Iterator[str]:
+def _ends_by_name(fault_class: str, cause: str) -> Iterator[str]:
     """Yield what must be read before a fault is over of which no more is known than its names."""
     if cause in _STATES or cause.startswith(_SWITCH):
         yield cause
@@ -46,7 +51,18 @@ def ends_at_worst(fault_class: str, cause: str) -> Iterator[str]:
     """Yield the same where no record says more, such as which links had failed."""
     if cause == "nvlink-failed":
         yield _ALL_LINKS
-    yield from ends_by_name(fault_class, cause)
+    yield from _reset_after(fault_class, cause)
+    yield from _ends_by_name(fault_class, cause)
+
+
+def _reset_after(fault_class: str, cause: str) -> Iterator[str]:
+    if cause.startswith(_SIGNALS) and fault_class not in OVER_AT_ONCE:
+        yield cause
+
+
+def left_after_reset(awaited: Iterable[str]) -> tuple[str, ...]:
+    """Return those ends that a reset does not show."""
+    return tuple(end for end in awaited if not end.startswith((_SWITCH, *_SIGNALS)))
 
 
 def not_seen(gpu: GpuHealth, awaited: Iterable[str]) -> tuple[str, ...]:
@@ -68,6 +84,11 @@ def why_not_ended(gpu: GpuHealth, awaited: str, *, reset: bool) -> str:
         return "" if up else f"NVLink {awaited.removeprefix(_LINK)} has not come up again"
     if awaited.startswith(_SWITCH):
         return "" if reset else f"no reset has been seen since SXid {awaited.removeprefix(_SWITCH)}"
+    if awaited.startswith(_SIGNALS):
+        silent = gpu.recovery_action.supported is False and not reset
+        return (
+            f"no new epoch since {awaited}, and the driver has no recovery action" if silent else ""
+        )
     if awaited == _REMAPS:
         failed = "a row remap has failed" if gpu.memory.remap_failure else ""
         return failed or readings.remaps_unread(gpu)

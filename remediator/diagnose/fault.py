@@ -5,7 +5,7 @@ own and travels as one: it never adds a taint and never takes one away. Pure.
 """
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Literal, ParamSpec, TypeVar, get_args
@@ -31,6 +31,8 @@ convenient (row remap or page retirement waits); the others as in docs/policy.md
 
 SEVERITY: tuple[FaultClass, ...] = get_args(FaultClass)
 """From the least severe to the worst; an incident's class only moves to the right."""
+OVER_AT_ONCE: frozenset[FaultClass] = frozenset({"suspect", "contained"})
+"""Classes of which nothing goes on that a reset would end."""
 
 Need = Literal[
     "nothing", "diagnosis", "fabric-recovery", "gpu-reset", "human", "node-reboot", "replacement"
@@ -94,6 +96,13 @@ SOURCES: tuple[Source, ...] = get_args(Source)
 LOGS: frozenset[Source] = frozenset({"Kmsg", "Syslog"})
 """Kernel messages quote text of programs, so the log alone disrupts nothing."""
 ALONE = "only the kernel log reports it"
+Unprovable = Literal["DriverTooOld", "NvmlUnavailable", "NotInNvml"]
+UNPROVABLE: Mapping[Unprovable, str] = {
+    "DriverTooOld": "this driver has no recovery action: R565 is the first",
+    "NvmlUnavailable": "NVML does not answer on the node",
+    "NotInNvml": "NVML reads no failed link or fabric on any GPU of the node",
+}
+"""Why no second source can confirm a fault, as words of the condition `FaultUnconfirmed`."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,8 +131,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     record: Record | None = None
     """None where the report keeps no record of its own for it."""
     sources: tuple[Source, ...] = ("Nvml",)
-    unprovable: bool = False
-    """Only the kernel log reports it, and no other source could be read."""
+    unprovable: Unprovable | None = None
+    """Why no other source can confirm what only the kernel log reports; None while one may."""
 
     @property
     def alone(self) -> bool:

@@ -12,7 +12,7 @@ for its repair for weeks hides no link between two others. Nothing here is a rea
 Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -20,7 +20,16 @@ import msgspec
 from exporter.model import nvlink5
 from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
 from exporter.model.xid import sxid_fatal
-from remediator.diagnose.fault import Fault, Need, Source, Surroundings, near
+from remediator.diagnose.fault import (
+    ALONE,
+    LOGS,
+    UNPROVABLE,
+    Fault,
+    Need,
+    Source,
+    Surroundings,
+    near,
+)
 from remediator.diagnose.readings import requested_action
 from remediator.diagnose.xid_table import rule_of
 
@@ -53,10 +62,19 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
             # ends the fault.
             if sxid_fatal(record.code) and not _has_recovered(gpu, record):
                 evidence = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
-                fault = _fault(
-                    gpu, f"sxid-{record.code}", evidence, "node-reboot", record.last_seen
+                sources = _sources_of(record, gpu, around)
+                # No GPU reads the state of a switch: only a link or fabric that failed confirms it.
+                alone = LOGS.issuperset(sources)
+                yield Fault(
+                    fault_class="fabric",
+                    cause=f"sxid-{record.code}",
+                    needs="human" if alone else "node-reboot",
+                    last_seen=record.last_seen,
+                    evidence=evidence,
+                    doubt=f"{ALONE}, and {UNPROVABLE['NotInNvml']}" if alone else DOUBT,
+                    sources=sources,
+                    unprovable="NotInNvml" if alone else None,
                 )
-                yield msgspec.structs.replace(fault, sources=_sources_of(record, gpu, around))
 
 
 def _sources_of(record: SxidRecord, gpu: GpuHealth, around: Surroundings) -> tuple[Source, ...]:
@@ -112,7 +130,7 @@ def peer_lost_near(gpu: GpuHealth, around: Surroundings, moment: datetime) -> bo
     """Whether another GPU of the node fell away at about a moment."""
     return any(
         (peer.presence == "Lost" and near(peer.presence_since, moment))
-        or any(record.code == FALLEN_OFF and near(record.last_seen, moment) for record in peer.xids)
+        or any(near(date, moment) for date in _dates_of(peer, lambda code: code == FALLEN_OFF))
         for peer in around.peers(gpu)
     )
 
@@ -128,14 +146,12 @@ def switches_in_words(around: Surroundings, moment: datetime) -> str:
     return f"SXid {', '.join(sorted(codes))}, printed as fatal" if codes else ""
 
 
-def _fault(
-    gpu: GpuHealth, cause: str, evidence: str, needs: Need, last_seen: datetime | None = None
-) -> Fault:
+def _fault(gpu: GpuHealth, cause: str, evidence: str, needs: Need) -> Fault:
     return Fault(
         fault_class="fabric",
         cause=cause,
         needs=needs,
-        last_seen=last_seen or gpu.presence_since,
+        last_seen=gpu.presence_since,
         evidence=evidence,
         doubt=DOUBT,
     )
@@ -207,7 +223,7 @@ def _troubles(peer: GpuHealth, around: Surroundings) -> Iterator[_Trouble]:
         why = f"NVLinks to {peer.uuid} go down when MIG is turned on there"
         yield _Trouble(uuid=peer.uuid, why=why, links=lost or len(links.down), counted=bool(lost))
     if peer.presence != "Present":
-        fallen = [record.last_seen for record in peer.xids if record.code == FALLEN_OFF]
+        fallen = _dates_of(peer, lambda code: code == FALLEN_OFF)
         yield _Trouble(
             uuid=peer.uuid,
             why=in_trouble,
@@ -278,11 +294,16 @@ def _in_time(gpu: GpuHealth, trouble: _Trouble) -> bool | None:
 
 def _failures(gpu: GpuHealth) -> tuple[datetime, ...]:
     """Return when links of a GPU failed, by its XIDs; NVML's reading of a link has no date."""
+    return _dates_of(gpu, lambda code: rule_of(code).fault == "fabric")
+
+
+def _dates_of(gpu: GpuHealth, is_meant: Callable[[int], bool]) -> tuple[datetime, ...]:
+    """Return when XIDs of some codes came last."""
     # What any program of the node may have made up dates nothing.
     return tuple(
         record.last_seen
         for record in gpu.xids
-        if rule_of(record.code).fault == "fabric" and record.sources != ("syslog",)
+        if is_meant(record.code) and record.sources != ("syslog",)
     )
 
 

@@ -126,7 +126,7 @@ def without_action(gpu: GpuHealth, reported_at: datetime | None) -> GpuHealth:
     return msgspec.structs.replace(gpu, recovery_action=action)
 
 
-def action_faults(gpu: GpuHealth) -> Iterator[Fault]:
+def action_faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
     """Return the fault that the action is by itself."""
     action = requested_action(gpu)
     if action is None:
@@ -151,6 +151,7 @@ def action_faults(gpu: GpuHealth) -> Iterator[Fault]:
         certain=not doubt,
         doubt=doubt,
         sources=("RecoveryAction",) if not action.logged else ("Syslog",) if syslog else ("Kmsg",),
+        unprovable="NvmlUnavailable" if action.logged and around.up("nvml") is False else None,
     )
 
 

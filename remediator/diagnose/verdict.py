@@ -58,7 +58,7 @@ def verdict(gpu: GpuHealth, around: Surroundings = NO_SURROUNDINGS, unusable: st
 def _judge(gpu: GpuHealth, around: Surroundings) -> Verdict:
     gap = _gap(gpu, around)
     faults = (
-        *readings.action_faults(gpu),
+        *readings.action_faults(gpu, around),
         *readings.absence_faults(gpu, around),
         *readings.memory_faults(gpu),
         *links.faults(gpu, around),

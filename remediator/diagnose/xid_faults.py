@@ -26,6 +26,7 @@ from remediator.diagnose.fault import (
     Record,
     Source,
     Surroundings,
+    Unprovable,
     near,
 )
 from remediator.diagnose.readings import (
@@ -176,13 +177,9 @@ def _fault(signal: XidContext) -> Fault | None:
     # Any error of a channel may carry an instance. Only a contained one stays in it.
     placed = instance_of(record, signal.gpu) if meant.fault_class == "contained" else None
     second: list[Source] = [source for source in signal.row.second if _SECOND[source](signal)]
-    unprovable = (
-        not second
-        and ended is None
-        and meant.fault_class in _UNPROVABLE
-        # Only where no second source can be read: elsewhere one may still come.
-        and (signal.gpu.recovery_action.supported is False or signal.around.up("nvml") is False)
-    )
+    unprovable = None
+    if not second and ended is None and meant.fault_class in _UNPROVABLE:
+        unprovable = _no_second_source(signal)
     doubt = _doubt(signal, meant, placed, ended)
     if not second:
         doubt = f"{ALONE}, and NVML cannot bear it out" if unprovable else doubt or ALONE
@@ -203,6 +200,13 @@ def _fault(signal: XidContext) -> Fault | None:
         unprovable=unprovable,
         record=_count_of(signal),
     )
+
+
+def _no_second_source(signal: XidContext) -> Unprovable | None:
+    """Return why no second source can be read; elsewhere one may still come."""
+    if signal.gpu.recovery_action.supported is False:
+        return "DriverTooOld"
+    return "NvmlUnavailable" if signal.around.up("nvml") is False else None
 
 
 def _count_of(signal: XidContext) -> Record | None:
@@ -279,9 +283,11 @@ _SECOND: dict[Source, Callable[[XidContext], bool]] = {
 
 def _end_of(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     gpu, record = signal.gpu, signal.record
+    confirmed = signal.around.confirmed(record.last_seen, _count_of(signal))
     # First: neither a reset nor a recovery action of 0 repairs a row that could not be remapped.
+    # Where NVML does not read whether it could, such as under MIG, a user's word is all there is.
     if fault_class == "memory" and not readings.remaps_read_well(gpu, record.last_seen):
-        return None
+        return None if gpu.memory.remap_failure else confirmed
     if fault_class == "contained" and _has_no_recovery_action(gpu):
         return record.last_seen  # the catalogue requests only a restart of the program
     ended = ended_since(gpu, record.last_seen, record.epoch)
@@ -290,7 +296,7 @@ def _end_of(signal: XidContext, fault_class: FaultClass) -> datetime | None:
     if ended is not None or gpu.presence == "Lost" or says_itself:
         return ended
     # Another driver reports a reset by nothing. Where it is not known which, no GPU is healthy.
-    return signal.around.confirmed(record.last_seen, _count_of(signal))
+    return confirmed
 
 
 def _has_no_recovery_action(gpu: GpuHealth) -> bool:

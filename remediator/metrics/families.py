@@ -70,7 +70,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _incident(
         "unconfirmed",
         "1 while only the kernel log reports the fault and no second source can confirm it, by why "
-        "not: DriverTooOld (before R565), NvmlUnavailable. It is tainted NoSchedule at most.",
+        "not: DriverTooOld (before R565), NvmlUnavailable, NotInNvml (an SXid, and NVML reads no "
+        "failed link). It is tainted NoSchedule at most.",
         "reason",
     ),
     _incident(

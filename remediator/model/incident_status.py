@@ -320,8 +320,8 @@ class RepairStatus(Group, frozen=True):
     request: RepairRequest | None = None
     """None: a repair of the node is not needed, or may not be requested yet."""
     answered: int = 0
-    """How often a repair that may be requested has made the GPU healthy. It failed again after
-    each but the last."""
+    """How often a requested repair was made: the GPU got healthy, or its node another boot. After
+    each but the last it was sick again."""
     missing_since: datetime | None = None
     """Since when NVML has listed GPUs without this one, after a reboot that followed the last
     signal."""

@@ -212,14 +212,18 @@ def in_another_machine(board: Board, status: IncidentStatus) -> bool:
     return only_strangers or stay_of(board).new_machine(stay_at_signal(status))
 
 
-def is_replaced(board: Board, status: IncidentStatus) -> bool:
+def is_replaced(board: Board, status: IncidentStatus) -> bool | None:
     """Whether as many GPUs answer as before without this one, so that no one seems missing.
 
-    That ends no incident: `recovery.other_board` asks for more.
+    None: after a reboot, where it is not known which were there before. That ends no incident:
+    `recovery.other_board` asks for more.
     """
     roster, others = board.machine.roster, status.stay.siblings
-    if roster is None or others is None or board.uuid in roster.known:
+    if roster is None or board.uuid in roster.known:
         return False
+    if others is None:
+        rebooted = Stay(boot_id=roster.boot_id).new_boot(stay_at_signal(status))
+        return None if rebooted else False
     return len(roster.slots) > len(others)
 
 
@@ -273,17 +277,18 @@ def missing_since(
     never_listed = gpu is not None and gpu.presence_reason == NEVER_LISTED
     unread = gpu and gpu.presence == "Unknown" and not never_listed
     before = stay_to_record(board, old, signal=signal and not never_listed)
+    replaced = is_replaced(board, old)
     if roster is not None and (
         board.uuid in roster.slots
         or unread
         or roster.aside
         or in_another_machine(board, old)
-        or is_replaced(board, old)
+        or replaced
     ):
         fact = False
     # Without a reboot it says nothing new: NVML may not list a GPU that is lost.
     elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(before):
-        fact = True
+        fact = None if replaced is None else True
     return run("missing", old.repair.missing_since, now, fact=fact)
 
 
@@ -442,13 +447,21 @@ def are_interrupted(status: IncidentStatus, now: datetime) -> bool:
 
     Where none is recorded some may go on: the status may be lost.
     """
-    unknown = (
-        (condition.type, condition.status) == (STATE_UNKNOWN, "True")
-        and now - condition.last_transition_time >= INTERRUPTED_FOR
-        for condition in status.conditions
-    )
+    unknown = unknown_since(status)
     ended = status.eviction.evicting_at is not None and status.eviction.started_at is None
-    return ended or any(unknown)
+    return ended or (unknown is not None and now - unknown >= INTERRUPTED_FOR)
+
+
+def unknown_since(status: IncidentStatus) -> datetime | None:
+    """Return since when a GPU is Unknown, None while it is not."""
+    return next(
+        (
+            condition.last_transition_time
+            for condition in status.conditions
+            if (condition.type, condition.status) == (STATE_UNKNOWN, "True")
+        ),
+        None,
+    )
 
 
 def run_within(of: DeviceEvictions, plan: Evict, now: datetime) -> tuple[datetime, datetime | None]:

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.model.device import Device
-from remediator.diagnose.fault import Fault, Healthy, weight
+from remediator.diagnose.fault import Fault, Healthy, Unprovable, weight
 from remediator.model.incident import Incident
 from remediator.model.incident_status import PLACED_LIMIT, Target, WouldTaint
 from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule
@@ -49,9 +49,9 @@ class Demand(msgspec.Struct, frozen=True):
     """How far it goes in the end."""
     awaits: str = ""
     """Which evidence it waits for, or has waited for, while its scope is not tainted."""
-    needs_human: bool = False
-    """Only the kernel log reports it, no other source can confirm it, and the settle time is
-    over."""
+    unprovable: Unprovable | None = None
+    """Why no other source can confirm what only the kernel log reports, once the settle time is
+    over: a user looks."""
     wake: Wake | None = None
     new: bool = False
     """The incident has not recorded its signal before."""
@@ -138,7 +138,7 @@ def _demand(finding: Finding) -> Demand:
     if finding.now < settled:
         wake = Wake(settled, "no second source has confirmed the fault")
         return msgspec.structs.replace(demand, wake=wake)
-    return msgspec.structs.replace(demand, needs_human=True)
+    return msgspec.structs.replace(demand, unprovable=finding.fault.unprovable)
 
 
 def slices_to_record(incident: Incident, demands: Iterable[Demand]) -> tuple[Target, ...]:

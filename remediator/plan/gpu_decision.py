@@ -58,7 +58,7 @@ from remediator.plan.stages import (
     Wake,
     first_wake,
 )
-from remediator.plan.words import class_of, some
+from remediator.plan.words import AWAY, class_of, some
 from remediator.policy.table import Policy
 
 
@@ -263,7 +263,7 @@ def _record(
         recurrence=count,
         confirmation="" if confirmed else sticky,
         sticky=bool(sticky),
-        unprovable=any(demand.needs_human for demand in demands),
+        unprovable=next((demand.unprovable for demand in demands if demand.unprovable), None),
         end_unreported=recovery.end_unreported(board, incident, confirmed, now),
         probation=row.probation,
         repair_seen="" if unseen else recovery.repair_seen(board, incident.status, signal),
@@ -287,10 +287,9 @@ def _keep_unknown(known: _Known) -> Demanded | None:
     if not why:
         return None
     moved = hardware.new_names_in_words(known.taints.renamed)
-    left = "it is not in this machine any more: confirm its repair (spec.repairConfirmed)"
     parts = (
         f"unknown, so nothing changes: {why}",
-        left if known.repair.away else _word_needed(known.record),
+        AWAY if known.repair.away else known.record.end_unreported,
         moved,
     )
     reason = "; ".join(part for part in parts if part)
@@ -380,8 +379,8 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
     parts = [unproven] if unproven else []
     if record.confirmation:
         parts.append(f"a user must confirm the repair: {record.confirmation}")
-    if needed := _word_needed(record):
-        parts.append(needed)
+    if record.end_unreported:
+        parts.append(record.end_unreported)
     if isinstance(board.verdict, Healthy):
         if doubt := board.trust.refusal("end a clock"):
             parts.append(f"the soak time waits: {doubt}")
@@ -401,13 +400,6 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
     if moved := hardware.new_names_in_words(known.taints.renamed):
         parts.append(moved)
     return tuple(parts)
-
-
-def _word_needed(record: Record) -> str:
-    if not record.end_unreported:
-        return ""
-    why = f"only a user can say that the GPU is repaired: {record.end_unreported}"
-    return f"{why} (spec.repairConfirmed)"
 
 
 def _ignore(known: _Known, demanded: Demanded) -> Demanded:

@@ -151,7 +151,7 @@ def _lasting(incident: Incident, leading: Incident, now: datetime) -> dict[Kind,
 
 
 def failures_after_repair(incident: Incident, verdict: Verdict) -> int:
-    """Return how often a GPU has failed again in one incident, after a repair had made it healthy.
+    """Return how often a GPU was sick again in one incident, after a requested repair.
 
     The last repair counts once it has proven vain: what is Unknown or healthy has not failed.
     """

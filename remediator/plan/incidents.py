@@ -416,7 +416,12 @@ def _findings(
         *(source for fault in faults for source in fault.sources),
     }
     mine = parts_of(board.gpu, board.inventory) if board.gpu else []
-    awaited = ends.awaited_ends(board.gpu, faults) if board.gpu else ()
+    awaited = {*current.status.fault.awaited_ends}
+    if board.gpu:
+        # Once a reset was seen, no later signal takes it back: what stands is awaited anew.
+        if recovery.was_reset(board, board.gpu, current.status):
+            awaited = {*ends.left_after_reset(awaited)}
+        awaited |= {*ends.awaited_ends(board.gpu, faults)}
     # A forged line begins no longer soak.
     classes = (fault.fault_class for fault in faults if not fault.forgeable)
     # XIDs that are no longer reported: each is recorded once, one line for each code, and stays
@@ -439,7 +444,7 @@ def _findings(
             "cause": _cause(current.status, faults, fault_class),
             "evidence": tuple(dict.fromkeys(seen)),
             "sources": tuple(sorted(sources)),
-            "awaited_ends": tuple(sorted({*current.status.fault.awaited_ends, *awaited})),
+            "awaited_ends": tuple(sorted(awaited)),
         },
         scope={"summary": in_words(found, mine), "devices": found} if board.gpu else {},
     )

@@ -90,8 +90,8 @@ def _needs(
             before = need_of(status.repair.needs)
             if before == "human" and status.repair.request:  # of a board that was away
                 before = need_of(status.repair.request.need)
-            # No act on the node helps a board that is not in this machine any more.
-            away = in_another_machine(board, status) or is_replaced(board, status)
+            # No act on the node helps a board that may not be in this machine any more.
+            away = in_another_machine(board, status) or is_replaced(board, status) is not False
             if away and before in NODE_LEVEL:
                 return Repair(needs="human", away=True)
             # A GPU that is not back after a reboot may be in no report, and so Unknown: that it is

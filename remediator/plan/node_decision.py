@@ -248,8 +248,7 @@ def _status(board: Board, planned: Planned, inputs: Inputs) -> IncidentStatus | 
     mode = policy.row(class_of(before.fault.fault_class), board.place).mode
     if planned.demanded.repair.stays:  # so does the mode, until the policies agree
         mode = "enforce"
-    new = status.status(board, planned, mode, now)
-    return with_changes(new, repair={"request": request})
+    return status.status(board, planned, mode, request, now)
 
 
 @or_unknown

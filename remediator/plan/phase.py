@@ -220,7 +220,7 @@ def _facts(board: Board, planned: Planned, old: IncidentStatus, done: Progress) 
     healthy = isinstance(board.verdict, Healthy)
     waits = planned.course.verified or (not healthy and done.tainted and done.empty)
     joined = bool(planned.joined_too_often and planned.blocked)
-    unprovable = planned.record.unprovable and done.tainted and not healthy
+    unprovable = bool(planned.record.unprovable) and done.tainted and not healthy
     moving = bool(planned.granted.emptying)
     # Pods that nothing evicts are in no repair's way: under NoSchedule they may run through it.
     emptied = old.eviction.drained_at is not None or not (moving or planned.course.pending)
@@ -232,8 +232,8 @@ def _facts(board: Board, planned: Planned, old: IncidentStatus, done: Progress) 
         unknown=isinstance(board.verdict, Unknown),
         healthy=healthy,
         human=bool(planned.record.confirmation and waits) or unprovable or joined,
-        unreported=(bool(planned.record.end_unreported) or planned.demanded.repair.away)
-        and done.tainted,
+        unreported=(bool(planned.record.end_unreported) and done.tainted)
+        or planned.demanded.repair.away,
         settled=not planned.course.pending and (done.drained or not moving),
         done=done,
     )

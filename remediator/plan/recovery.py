@@ -13,7 +13,6 @@ import msgspec
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import ends, readings
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown
-from remediator.diagnose.suspicion import CODES
 from remediator.model.incident import Incident
 from remediator.model.incident_status import IncidentStatus
 from remediator.model.intent import Intent, IntentRecord
@@ -25,8 +24,10 @@ from remediator.plan.clocks import (
     missing_since,
     stay_at_signal,
     stay_of,
+    stay_of_machine,
+    unknown_since,
 )
-from remediator.plan.words import class_of, days, xid_in
+from remediator.plan.words import class_of, days
 from remediator.policy.table import Policy
 
 NODE_GONE_FOR = timedelta(days=7)
@@ -69,57 +70,37 @@ def why_unknown(board: Board, incident: Incident, confirmed: Intent | None = Non
     """
     if isinstance(board.verdict, Unknown):
         return board.verdict.why
-    if not isinstance(board.verdict, Healthy) or board.gpu is None or confirmed:
+    gpu, status = board.gpu, incident.status
+    if not isinstance(board.verdict, Healthy) or gpu is None or confirmed:
         return ""
-    return _unseen_end(board, board.gpu, incident)
-
-
-def _unseen_end(board: Board, gpu: GpuHealth, incident: Incident) -> str:
-    """Return which end has not been seen, "" when nothing is missing."""
-    fault, reset = incident.status.fault, _new_epoch(board, gpu, incident.status)
-    # Drivers before R565 have no recovery action: only a new boot or epoch proves that an XID is
-    # over.
-    needs_epoch = (
-        gpu.recovery_action.supported is False
-        and fault.fault_class not in _OVER_AT_ONCE
-        and (
-            fault.cause.startswith(_SIGNALS)
-            # A contained or suspicious XID has no end that can be seen.
-            or any(xid_in(line) not in _WITHOUT_END for line in fault.evidence)
-        )
-    )
-    if needs_epoch and not reset:
-        return f"no new epoch since {fault.cause}, and the driver has no recovery action"
-    # An older version, or CRD, has not recorded all ends: what is tainted names some.
-    tainted = (ends.ends_by_name(part.fault, part.cause) for part in incident.status.scope.hardware)
-    awaited = sorted({*fault.awaited_ends}.union(*tainted))
-    whys = (ends.why_not_ended(gpu, end, reset=reset) for end in awaited)
+    reset = was_reset(board, gpu, status)
+    whys = (ends.why_not_ended(gpu, end, reset=reset) for end in status.fault.awaited_ends)
     return next(filter(None, whys), "")
 
 
 def end_unreported(
     board: Board, incident: Incident, confirmed: Intent | None, now: datetime
 ) -> str:
-    """Return why no source will report that a fault is over, "" while one may.
+    """Return why a user is needed before a taint can end, as no source will report more.
 
-    Unknown heals nothing, so such a taint would stand for ever: a user has to say more.
+    "" while one may. Unknown heals nothing, so such a taint would stand for ever.
     """
-    gpu, until = board.gpu, _repaired_until(board, incident.status)
-    if gpu is None or until is None or now < until:
+    gpu, status, why = board.gpu, incident.status, ""
+    until = _repaired_until(board, status)
+    if until is None or now < until:
         return ""
+    if gpu is None or gpu.presence != "Present":
+        return "a user must look: its node was rebooted, and it has not answered for an hour"
     match board.verdict:
         case Healthy():
-            return why_unknown(board, incident, confirmed)
+            why = why_unknown(board, incident, confirmed)
         # Until what NVML reads now is over, nothing is repaired.
         case Sick(faults) if not (board.boot_id and all(map(_ends_by_word, faults))):
-            return ""
+            pass
         case _:
-            why = readings.no_action_read(gpu, board.reported_at)
-            return (
-                f"{why}, so no source reports that {incident.status.fault.cause} is over"
-                if why
-                else ""
-            )
+            if silent := readings.no_action_read(gpu, board.reported_at):
+                why = f"{silent}, so no source reports that {status.fault.cause} is over"
+    return f"only a user can say that it is repaired (spec.repairConfirmed): {why}" if why else ""
 
 
 def _ends_by_word(fault: Fault) -> bool:
@@ -136,28 +117,33 @@ def is_word_needed(board: Board, incident: Incident) -> bool:
 
 
 def word_needed_at(board: Board, status: IncidentStatus) -> datetime | None:
-    """Return when a user will be needed whose driver reports no end of a fault."""
-    silent = board.gpu is not None and readings.no_action_read(board.gpu, board.reported_at)
+    """Return when a user will be needed, as nothing reports the end of a fault."""
+    gpu = board.gpu
+    answers = gpu is not None and gpu.presence == "Present"
+    silent = not answers or (gpu and readings.no_action_read(gpu, board.reported_at))
     return _repaired_until(board, status) if silent else None
 
 
 def _repaired_until(board: Board, status: IncidentStatus) -> datetime | None:
-    """Return until when a GPU may be repaired, None where none is tainted or it does not answer."""
+    """Return until when a tainted GPU may be repaired, None while that is not known.
+
+    Of one that does not answer: after a reboot that has not brought it back, by a report that is
+    believed. One that is missing is called for (`needs`).
+    """
+    since = status.eviction.tainted_at
+    if board.gpu is None or board.gpu.presence != "Present":
+        rebooted = stay_of_machine(board).new_boot(stay_at_signal(status))
+        waits = rebooted and board.machine.believed and status.repair.missing_since is None
+        since = unknown_since(status) if waits and isinstance(board.verdict, Unknown) else None
     tainted = any(rule.effect != "None" for rule in board.rules.stored)
-    present = board.gpu is not None and board.gpu.presence == "Present"
-    since = status.eviction.tainted_at if tainted and present else None
-    return since + REPAIR_TAKES if since else None
+    return since + REPAIR_TAKES if since and tainted else None
 
 
 _WITH_MORE_TO_SAY = frozenset({"suspect", "memory"})
 """Classes of which XIDs end by more than a user's word: a day must pass, or NVML be read."""
-_OVER_AT_ONCE = frozenset({"suspect", "contained"})
-_SIGNALS = ("xid-", "sxid-", "recovery-action-")
-"""How the names of causes begin that a report has once and does not read again."""
-_WITHOUT_END = frozenset({"", "94", *map(str, CODES)})
 
 
-def _new_epoch(board: Board, gpu: GpuHealth, status: IncidentStatus) -> bool:
+def was_reset(board: Board, gpu: GpuHealth, status: IncidentStatus) -> bool:
     """Whether the GPU was reset, or its node rebooted, after the last signal."""
     stay, before = stay_of(board), stay_at_signal(status)
     if stay.new_boot(before) or stay.new_epoch(before):

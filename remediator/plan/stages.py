@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from exporter.model.device import Device
-from remediator.diagnose.fault import Need, Unknown
+from remediator.diagnose.fault import Need, Unknown, Unprovable
 from remediator.model.incident import Incident
 from remediator.model.incident_status import (
     AffectedPod,
@@ -201,10 +201,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Why recovery alone does not untaint it; "" when it does, or a user has confirmed."""
     sticky: bool = False
     """Recovery alone does not untaint it, whatever was confirmed since."""
-    unprovable: bool = False
-    """Only the kernel log reports the fault, and no other source can confirm it: a user looks."""
+    unprovable: Unprovable | None = None
+    """Why no other source can confirm what only the kernel log reports: a user looks."""
     end_unreported: str = ""
-    """Why no source will report that the fault is over: a user has to say it; "" while one may."""
+    """Why no source will report that the fault is over: a user is needed; "" while one may."""
     probation: timedelta = timedelta()
     """How long a new fault counts as a relapse, once this is closed."""
     repair_seen: str = ""

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import NEAR, Healthy, Unknown
+from remediator.diagnose.fault import NEAR, UNPROVABLE, Healthy, Unknown
 from remediator.model.claim import GANG
 from remediator.model.incident import Incident
 from remediator.model.incident_status import (
@@ -29,6 +29,7 @@ from remediator.model.incident_status import (
     IncidentStatus,
     PolicyStatus,
     RecoveryStatus,
+    RepairRequest,
     RepairStatus,
     RuleRecord,
     ScopeStatus,
@@ -43,8 +44,8 @@ from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.phase import Progress, phase, progress, timeline
 from remediator.plan.pods import affected_in_scope, empty_since, why_pods_incomplete
 from remediator.plan.recovery import unseen_rules
-from remediator.plan.stages import Planned, Record
-from remediator.plan.words import MODES, NEEDS, some
+from remediator.plan.stages import Planned
+from remediator.plan.words import AWAY, MODES, NEEDS, some
 from remediator.policy.table import Mode
 
 WORD_LIMIT = 160
@@ -85,9 +86,9 @@ REPAIR_DEFERRED = "RepairDeferred"
 """Condition of an incident: the repair of the node is needed and not requested yet."""
 WOULD_REPAIR = "WouldRequestRepair"
 """Condition of an incident: a repair of the node that a milder mode than enforce spares."""
-STICKY, NO_SOURCE = "Sticky", "NoSource"
-"""Reasons of the condition NeedsHuman: recovery alone does not untaint the GPU, or no source will
-report that its fault is over."""
+STICKY, NO_SOURCE, NO_ANSWER = "Sticky", "NoSource", "NoAnswer"
+"""Reasons of the condition NeedsHuman: recovery alone does not untaint the GPU; no source will
+report that its fault is over; it does not answer after a reboot."""
 UNCONFIRMED = "FaultUnconfirmed"
 """Condition of an incident: only the kernel log reports the fault, and nothing can confirm it."""
 
@@ -104,7 +105,7 @@ def conditions(
     found = (
         ("Deferred", planned.granted.deferred_by, planned.granted.deferred),
         (STATE_UNKNOWN, "ReportUnusable", unknown),
-        ("NeedsHuman", *_needs_human(planned.record)),
+        ("NeedsHuman", *_needs_human(board, planned)),
         (AWAITING, "Doubtful", _awaited_evidence(planned, old, waits, now)),
         (EVICTION_REFUSED, "EvictionAPI", _refused_evictions(board, planned)),
         (EVICTION_BLOCKED, planned.blocked_by, planned.blocked),
@@ -132,11 +133,15 @@ def conditions(
     )
 
 
-def _needs_human(record: Record) -> tuple[str, str]:
-    """Return why a user has to confirm the repair, as reason and sentence."""
+def _needs_human(board: Board, planned: Planned) -> tuple[str, str]:
+    """Return why a user has to confirm the repair, or to look, as reason and sentence."""
+    record = planned.record
     if record.confirmation:
         return STICKY, record.confirmation
-    return NO_SOURCE, record.end_unreported
+    if planned.demanded.repair.away:
+        return NO_ANSWER, AWAY
+    answers = board.gpu is not None and board.gpu.presence == "Present"
+    return NO_SOURCE if answers else NO_ANSWER, record.end_unreported
 
 
 def condition(
@@ -190,12 +195,10 @@ def _without_second_source(
     if isinstance(board.verdict, Unknown) and not (planned.course.is_over):
         known = (stored for stored in old if stored.type == UNCONFIRMED and stored.status == "True")
         return next(((stored.reason, stored.message) for stored in known), ("", ""))
-    if not planned.record.unprovable:
-        return "", ""
-    alone = "only the kernel log reports the fault, and"
-    if board.gpu is not None and board.gpu.recovery_action.supported is False:
-        return "DriverTooOld", f"{alone} this driver has no recovery action: R565 is the first"
-    return "NvmlUnavailable", f"{alone} NVML does not answer on the node"
+    why = planned.record.unprovable
+    return (
+        (why, f"only the kernel log reports the fault, and {UNPROVABLE[why]}") if why else ("", "")
+    )
 
 
 def _awaited_evidence(
@@ -212,8 +215,10 @@ def _awaited_evidence(
     return next(known.message for known in old if known.type == AWAITING)
 
 
-def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for what `needs.repair_request` returns.
+def status(
+    board: Board, planned: Planned, mode: Mode, request: RepairRequest | None, now: datetime
+) -> IncidentStatus:
+    """Return what the incident should read now; `request` is what `needs.repair_request` returns.
 
     What was found is in the desired incident (`incidents`); the rest of it is as stored. It is not
     written in a decision that writes a rule of the GPU (`steps.steps_of`).
@@ -246,9 +251,8 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         eviction=_eviction(board, planned, incident, done, now, closed=closed),
         repair=RepairStatus(
             needs=NEEDS[planned.demanded.repair.needs],
-            # Once a write that follows has dropped the request, it counts no more.
-            answered=old.repair.answered
-            + (old.repair.request is not None and isinstance(board.verdict, Healthy)),
+            request=request,
+            answered=old.repair.answered + _is_answered(board, old.repair.request, request),
             missing_since=clocks.missing_since(board, old, now, signal=news),
         ),
         recovery=_recovery(board, planned, old, now, news=news),
@@ -267,6 +271,18 @@ def status(board: Board, planned: Planned, mode: Mode, now: datetime) -> Inciden
         conditions=conditions(board, planned, incident, now, closed=closed),
     )
     return msgspec.structs.replace(new, timeline=timeline(old, new, planned, now))
+
+
+def _is_answered(board: Board, before: RepairRequest | None, request: RepairRequest | None) -> bool:
+    """Whether a request ends now: with a healthy GPU, or in another boot, healed or not."""
+    if before is None:
+        return False
+    here = clocks.stay_of_machine(board)
+    there = clocks.Stay(node_uid=before.node_uid, boot_id=before.boot_id)
+    # That of a board that seems to be away is kept, in whichever boot its node is.
+    ends = request is None or request.since_time != before.since_time
+    repaired = here.new_boot(there) or here.new_machine(there)
+    return ends and (repaired or isinstance(board.verdict, Healthy))
 
 
 def _scope(board: Board, planned: Planned, incident: Incident, *, over: bool) -> ScopeStatus:

@@ -14,6 +14,7 @@ from remediator.model.incident import Incident
 from remediator.policy.table import Mode
 
 LOST = "status lost: "
+AWAY = "it seems to be in this machine no more: look, and confirm its repair (spec.repairConfirmed)"
 RULES_ALONE = "rules of ours stand and their incident is gone"
 """Evidence of an incident that was made of its rules, because its status, or itself, was lost."""
 _LAST_TEEN = 13

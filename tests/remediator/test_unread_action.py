@@ -3,7 +3,7 @@
 import pytest
 
 from exporter.model.readings import GpuReading
-from remediator.diagnose.fault import Healthy, Unknown
+from remediator.diagnose.fault import Healthy, Surroundings, Unknown
 from remediator.diagnose.readings import action_faults
 from tests.remediator.agent_and_leader import UNREAD, AgentAndLeader, reading
 from tests.remediator.builders import action, at, gpu
@@ -85,7 +85,7 @@ def test_a_request_that_was_read_before_the_last_reset_is_no_new_one(
         0, epoch=2, epoch_started=at(1000), recovery_action=action(2, 0, read), presence_since=at(0)
     )
 
-    (fault,) = action_faults(board)
+    (fault,) = action_faults(board, Surroundings())
 
     assert (fault.needs, fault.certain) == limit
     assert ("before the last reset" in fault.doubt) is not limit[1]

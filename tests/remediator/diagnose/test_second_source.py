@@ -13,6 +13,7 @@ from exporter.model.node_health import (
     GpuHealth,
     MemoryHealth,
     NvlinkHealth,
+    RecoveryAction,
     SourceHealth,
     SwitchHealth,
     SxidRecord,
@@ -211,7 +212,7 @@ class TestOffTheBus:
     ) -> None:
         found = of_code(sick(logged(79), **(NVML_AWAY | says)), 79, sources=NVML_DOWN)
 
-        assert (found.sources, found.certain, found.unprovable) == (("Kmsg", "OffBus"), True, False)
+        assert (found.sources, found.certain, found.unprovable) == (("Kmsg", "OffBus"), True, None)
 
     @pytest.mark.parametrize(
         "says",
@@ -374,6 +375,18 @@ class TestIncidents:
         settle(stored, with_fields(seen, report=None), 90)
         assert unconfirmed(stored) == {why}, "not knowing is no second source"
 
+    def test_a_request_that_only_the_log_reports_needs_one_too_while_nvml_is_down(self) -> None:
+        stored, logged_154 = Stored(), RecoveryAction(logged=2, logged_at=at(0))
+        board = gpu(0, presence="Unknown", presence_reason="NvmlHung", recovery_action=logged_154)
+        seen = with_fields(view(board), report=report_with(view(board), sources=NVML_DOWN))
+
+        for second in (1, 5, 10, 60):
+            settle(stored, seen, second)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.incident.status.phase == "NeedsHuman"
+        assert unconfirmed(stored) == {"NvmlUnavailable"}
+
     def test_once_a_second_source_confirms_the_fault_nobody_is_paged_for_it(self) -> None:
         stored = Stored()
         alone = sick(logged(79), recovery_action=NO_ACTION_FIELD)
@@ -402,3 +415,4 @@ class TestIncidents:
             planned.demanded.repair.calls for decision in decisions for _, planned in decision.pairs
         } == {"nothing"}
         assert set(stored.effects().values()) == ({"NoSchedule"} if by == "kmsg" else set())
+        assert unconfirmed(stored) == ({"NotInNvml"} if by == "kmsg" else set())

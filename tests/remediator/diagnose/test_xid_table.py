@@ -354,6 +354,11 @@ class TestLinksNamedByXids:
         assert fault_of(one, 74, Surroundings(gpus=(peer, one))) is None
         assert fault_of(one, 74, Surroundings(gpus=(gpu(0), one))) is not None
 
+    def test_a_74_near_what_a_program_may_have_written_of_a_peer_is_its_own(self) -> None:
+        peer, one = gpu(0, xid(79, seen=25, sources=("syslog",))), gpu(1, xid(74, seen=20))
+
+        assert fault_of(one, 74, Surroundings(gpus=(peer, one))) is not None
+
     def test_a_74_long_after_a_peer_was_lost_is_its_own(self) -> None:
         one = gpu(1, xid(74, seen=120))
 

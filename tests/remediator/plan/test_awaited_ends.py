@@ -9,11 +9,13 @@ from exporter.model.node_health import (
     FabricHealth,
     GpuHealth,
     MemoryHealth,
+    MemorySlices,
     NvlinkHealth,
     RecoveryAction,
+    SwitchHealth,
+    SxidRecord,
 )
-from remediator.model.incident_status import with_changes
-from tests.remediator.builders import Stored, action, at, gpu, policy, report, view, xid
+from tests.remediator.builders import Stored, action, at, gpu, mig_gpu, policy, report, view, xid
 from tests.remediator.playing import settle
 
 WITHOUT_USER = policy(sticky=False)
@@ -103,15 +105,9 @@ def test_a_neighbour_in_trouble_ends_no_fault_of_a_link() -> None:
     assert set(stored.effects()) == {"gpu-0"}
 
 
-@pytest.mark.parametrize("lost", [True, False], ids=["its status is lost", "an older version's"])
-def test_what_a_taint_names_is_awaited_where_no_list_has_it(*, lost: bool) -> None:
+def test_what_a_taint_names_is_awaited_once_the_status_is_lost() -> None:
     stored = tainted_for(memory=REMAP_FAILED)
-    incident = stored.incident
-    if lost:
-        stored.loses_status(incident.name)
-    else:
-        older = with_changes(incident.status, fault={"awaited_ends": (), "classes": ()})
-        stored.put_incident(msgspec.structs.replace(incident, status=older))
+    stored.loses_status(stored.incident.name)
 
     assert after(stored, "boot-2", memory=REMAPS_HIDDEN)
 
@@ -134,3 +130,57 @@ def test_a_memory_fault_hides_no_xid_of_a_driver_without_a_recovery_action(boot:
         play(stored, seconds, well, boot_id=boot)
 
     assert bool(stored.effects()) == (boot == "boot-1")
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"], ids=["a reset", "a reboot"])
+@pytest.mark.parametrize("again", [94, 95], ids=["contained", "the same"])
+def test_a_contained_error_in_the_soak_takes_no_reset_back(boot: str, again: int) -> None:
+    stored = Stored()
+    for seconds in (2.0, 6.0, 10.0):
+        none = without_action(seconds)
+        play(stored, seconds, mig_gpu(0, xid(95, 1), recovery_action=none))
+
+    error = xid(again, 1300, gi=5, epoch=2, count=1 if again == 94 else 2)
+    error = msgspec.structs.replace(error, mig_mode="Enabled", placement=MemorySlices(4, 1))
+    for seconds in (1000.0, 1010.0, 1300.0, 1310.0, 2000.0, 3000.0):
+        since: dict[str, Any] = {
+            "epoch": 2,
+            "epoch_started": at(985),
+            "recovery_action": without_action(seconds),
+        }
+        seen = (error,) if seconds >= 1300 else ()
+        play(stored, seconds, mig_gpu(0, *seen, **since), boot_id=boot)
+
+    assert bool(stored.effects()) == (again == 95)
+
+
+def test_a_contained_error_in_the_soak_takes_no_reset_of_a_switch_back() -> None:
+    stored, failed = (
+        Stored(),
+        SxidRecord(
+            code=10003,
+            count=1,
+            first_seen=at(1),
+            last_seen=at(1),
+            severity="Fatal",
+            sources=("kmsg",),
+        ),
+    )
+    switch = (SwitchHealth(pci_bus_id="0000:c1:00.0", sxids=(failed,)),)
+    for seconds in (2.0, 6.0, 10.0):
+        read = action(observed=seconds)
+        play(stored, seconds, gpu(0, recovery_action=read), switches=switch)
+    assert stored.effects()
+
+    contained = xid(94, 1300, epoch=2)
+    for seconds in (1000.0, 1010.0, 1300.0, 1310.0, 2000.0, 3000.0):
+        since: dict[str, Any] = {
+            "epoch": 2,
+            "epoch_started": at(985),
+            "recovery_action": action(0, 2, seconds),
+        }
+        errors = (contained,) if seconds >= 1300 else ()
+        # The agent has forgotten the switch.
+        play(stored, seconds, gpu(0, *errors, **since))
+
+    assert not stored.effects()

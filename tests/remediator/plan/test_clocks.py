@@ -154,7 +154,7 @@ class TestADateThatAWrongClockSees:
 
 
 class TestAGpuThatIsMissing:
-    old = make_status(boot_id="first")
+    old = make_status(boot_id="first", siblings=())
 
     def since(self, roster: Roster | None, old: datetime | None = None) -> datetime | None:
         board = make_board(Unknown("missing"), roster=roster)
@@ -164,6 +164,12 @@ class TestAGpuThatIsMissing:
         assert self.since(Roster(boot_id="second", slots={}, known=frozenset())) == at(9)
         assert self.since(Roster(boot_id="first", slots={}, known=frozenset())) is None
         assert self.since(Roster(boot_id="", slots={}, known=frozenset())) is None
+
+    def test_nothing_begins_the_time_where_it_is_not_known_what_was_beside_it(self) -> None:
+        roster = Roster(boot_id="second", slots={}, known=frozenset())
+        unknown = with_fields(self.old, siblings=None)
+
+        assert clocks.missing_since(make_board(SICK, roster=roster), unknown, at(9)) is None
 
     def test_what_is_unknown_keeps_the_time_and_the_gpu_ends_it(self) -> None:
         here = Roster(boot_id="second", slots={uuid(0): "slot"}, known=frozenset())

@@ -3,6 +3,8 @@
 Such a driver has no recovery action, and a reset that loads no driver starts no new epoch.
 """
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -104,6 +106,15 @@ def test_the_fault_ends_after_the_soak(code: int, sources: tuple[str, ...]) -> N
     assert stored.incident.status.phase == "Recovered"
 
 
+@pytest.mark.parametrize(
+    "read",
+    [{}, {"row_remap_failed": "False", "remap_observed_at": at(-60)}],
+    ids=["never", "before the error, as under MIG"],
+)
+def test_a_failed_remap_ends_too_where_nvml_does_not_read_it(read: dict[str, Any]) -> None:
+    recovered(old(xid(64), memory=MemoryHealth(**read)))
+
+
 def test_an_xid_that_another_one_named_ends_too() -> None:
     recovered(old(names(95)))
 
@@ -189,8 +200,9 @@ class TestItDoesNotEnd:
         assert stored.incident.status.phase != "Verifying"
 
     def test_a_failed_remap_until_nvml_reads_that_rows_can_be_remapped(self) -> None:
-        stored = confirmed(old(xid(64)))
-        settle(stored, old(xid(64)), SOAKED)
+        failed = MemoryHealth(row_remap_failed="True", remap_observed_at=at(-60))
+        stored = confirmed(old(xid(64), memory=failed))
+        settle(stored, old(xid(64), memory=failed), SOAKED)
         assert stored.effects() != {}
 
         well = MemoryHealth(row_remap_failed="False", remap_observed_at=at(SOAKED))

@@ -1,14 +1,20 @@
 """What would repair a GPU, and how a need ends: by another boot, another board, or health."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.node_health import GpuHealth, Inventory, MemoryHealth
+from exporter.model.node_health import (
+    ConfigSpace,
+    GpuHealth,
+    Inventory,
+    MemoryHealth,
+    SourceHealth,
+)
 from remediator.diagnose.fault import NEEDS, NODE_LEVEL, Need, most_needed
 from remediator.model.node import REPAIR_NEEDED
 from remediator.plan.node_condition import VERIFYING
@@ -16,6 +22,7 @@ from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import Ceiling, Evict
 from tests.remediator.builders import (
+    LASTS,
     RESET,
     Stored,
     action,
@@ -50,11 +57,55 @@ def rebooted(*gpus: GpuHealth, missing: tuple[str, ...] = ()) -> NodeView:
     return on(*gpus, boot="boot-2", missing=missing)
 
 
+def reasons(stored: Stored) -> dict[str, str]:
+    """The conditions of the incident that are True."""
+    found = stored.incident.status.conditions
+    return {each.type: each.reason for each in found if each.status == "True"}
+
+
 def handed_over() -> Stored:
     """GPU 0 fell off the bus, and the node was handed over for a reboot."""
     stored = Stored()
     assert reconciled(stored, on(dead(), gpu(1)), 1)[:2] == ("True", "NodeRebootNeeded")
     return stored
+
+
+class TestABoardThatWasSwapped:
+    """Nobody knows which GPUs were beside it: NVML was down from the fault until the boot."""
+
+    OFF: ClassVar[dict[str, Any]] = {"presence": "Unknown", "presence_reason": "NvmlTimeout"}
+    DOWN = (SourceHealth(name="nvml", state="Down"), SourceHealth(name="kmsg", state="Up"))
+
+    def swapped(self) -> tuple[Stored, NodeView]:
+        stored = Stored()
+        fallen = ConfigSpace(state="AllOnes", since=at(0))
+        lost = gpu(0, xid(79, sources=("kmsg",)), config_space=fallen, **self.OFF)
+        seen = on(lost, gpu(1, **self.OFF))
+        down = report_with(seen, sources=self.DOWN, inventory=Inventory())
+        for second in (1, 5, 10, 60):
+            assert reconciled(stored, with_fields(seen, report=down), second)[0]
+        assert stored.incident.status.stay.siblings is None
+        busy: dict[str, Any] = {"pods": (pod("job"),), "claims": (claim("gpu-0", "job"),)}
+        return stored, with_fields(on(NEW_BOARD, gpu(1), boot="boot-2"), **busy)
+
+    def test_needs_a_user_and_calls_for_no_replacement_over_its_jobs(self) -> None:
+        stored, seen = self.swapped()
+
+        for second in (700, 765, 4400, DAY):
+            assert reconciled(stored, seen, second)[:2] == ("False", "OtherRepairNeeded")
+
+        assert reasons(stored)["NeedsHuman"] == "NoAnswer"
+        assert stored.incident.status.phase == "NeedsHuman"
+
+    def test_ends_with_the_word_of_that_user(self) -> None:
+        stored, seen = self.swapped()
+        reconciled(stored, seen, 700)
+
+        stored.intend("RepairConfirmed", LASTS)
+        for second in (800, 810):
+            reconciled(stored, seen, second)
+
+        assert (stored.incident.status.phase, stored.effects()) == ("Closed", {})
 
 
 class TestAReboot:
@@ -127,6 +178,31 @@ class TestAReboot:
         assert calls == ["True", "True", "False", "False"]
         assert stored.incident.status.repair.answered == 4
         assert "1st incident in 30 days, failed again after" in stored.incident.status.message
+
+    @pytest.mark.parametrize("missing", [False, True], ids=["lost", "missing"])
+    def test_of_a_board_that_no_boot_heals_overrides_pods_only_so_often(
+        self, *, missing: bool
+    ) -> None:
+        """It is never healthy in between, and the repair system only reboots."""
+        stored, calls = Stored(), list[str]()
+        busy: dict[str, Any] = {"pods": (pod("job"),), "claims": (claim("gpu-1", "job"),)}
+        for boot in range(6):
+            second = 4000.0 * boot
+            began: dict[str, Any] = {"epoch_started": at(second), "presence_since": at(second + 60)}
+            lost = with_fields(dead(0), xids=(xid(79, second + 60),), **began)
+            gone = missing and boot > 0
+            for later in (10, 70, 140, 3790, 3900):
+                unread = gpu(0, presence="Unknown", presence_reason="NotListed", **began)
+                board = () if gone else (unread,) if later == 10 else (lost,)
+                well = gpu(1, recovery_action=action(0, second, second + later), **began)
+                seen = with_fields(on(*board, well, boot=f"boot-{boot}"), **busy)
+                stands = reconciled(stored, seen, second + later)
+            calls.append(stands[0])
+
+        overriding = calls.count("True")
+        assert calls == ["True"] * overriding + ["False"] * (6 - overriding)
+        assert overriding == (3 if missing else 2)
+        assert reasons(stored)["NeedsHuman"] == "Sticky"
 
     def test_that_repairs_the_second_incident_leaves_it_to_recover_by_itself(self) -> None:
         """The third incident is the first that waits for a user, also where each had a repair."""

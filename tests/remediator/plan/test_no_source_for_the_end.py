@@ -1,12 +1,13 @@
 """Where no source reports that a fault is over, a user is needed, and has the last word."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
 from exporter.model.node_health import (
     GpuHealth,
+    Inventory,
     NvlinkHealth,
     RecoveryAction,
     SourceHealth,
@@ -23,6 +24,7 @@ from tests.remediator.builders import (
     dead,
     gpu,
     policy,
+    report,
     report_with,
     uuid,
     view,
@@ -270,6 +272,7 @@ class TestADriverWithoutRecoveryAction:
         status, needed = stored.incident.status, needs_human(stored)
         assert (status.phase, needed.status, needed.reason) == ("NeedsHuman", "True", "NoSource")
         assert needed.message == (
+            "only a user can say that it is repaired (spec.repairConfirmed): "
             f"the driver has no recovery action, so no source reports that xid-{code} is over"
         )
         stored.intend("RepairConfirmed", LASTS)
@@ -356,3 +359,53 @@ def test_without_the_kernel_log_a_confirmation_does_not_stand_for_a_reading() ->
         settle(stored, with_fields(seen, report=report_with(seen, sources=sources)), seconds)
 
     assert stored.effects() != {}
+
+
+class TestAGpuThatDoesNotAnswerAfterTheReboot:
+    HANGS: ClassVar[dict[str, Any]] = {"presence": "Unknown", "presence_reason": "Hung"}
+    NAMELESS = Inventory(seen=2, on_bus=2, set_aside=0, unidentified=1)
+
+    def seen(self, seconds: float, *, boot: str = "boot-2", named: bool = True) -> NodeView:
+        other = gpu(1, recovery_action=action(observed=seconds))
+        hung = gpu(0, recovery_action=NEVER_READ, presence_since=at(HOUR), **self.HANGS)
+        gpus = (hung, other) if named else (other,)
+        inventory = {} if named else {"inventory": self.NAMELESS}
+        return view(*gpus, report=report(*gpus, observed_at=at(seconds), boot_id=boot, **inventory))
+
+    def lost(self) -> Stored:
+        stored = Stored()
+        for seconds in (1, 10, HOUR / 2):
+            settle(stored, reported(seconds, dead(0)), seconds)
+        return stored
+
+    @pytest.mark.parametrize("named", [True, False], ids=["it hangs", "NVML cannot name it"])
+    def test_needs_a_user_after_an_hour(self, *, named: bool) -> None:
+        stored = self.lost()
+        first = settle(stored, self.seen(HOUR, named=named), HOUR)
+        assert first.wake_at == at(2 * HOUR)
+
+        settle(stored, self.seen(2 * HOUR - 1, named=named), 2 * HOUR - 1)
+        assert needs_human(stored).status == "False"
+        settle(stored, self.seen(2 * HOUR, named=named), 2 * HOUR)
+
+        needed = needs_human(stored)
+        assert (stored.incident.status.phase, needed.reason) == ("NeedsHuman", "NoAnswer")
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    def test_needs_none_before_a_reboot(self) -> None:
+        stored = self.lost()
+        for seconds in (HOUR, 3 * HOUR):
+            settle(stored, self.seen(seconds, boot="boot-1"), seconds)
+
+        assert needs_human(stored).status == "False"
+
+    def test_needs_none_any_more_once_it_answers(self) -> None:
+        stored = self.lost()
+        for seconds in (HOUR, 2 * HOUR):
+            settle(stored, self.seen(seconds), seconds)
+
+        for seconds in (2 * HOUR + 10, 2 * HOUR + 700):
+            well = gpu(0, recovery_action=action(observed=seconds), presence_since=at(2 * HOUR))
+            settle(stored, reported(seconds, well, boot_id="boot-2"), seconds)
+
+        assert (stored.incident.status.phase, stored.effects()) == ("Recovered", {})
