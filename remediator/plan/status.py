@@ -277,12 +277,11 @@ def _is_answered(board: Board, before: RepairRequest | None, request: RepairRequ
     """Whether a request ends now: with a healthy GPU, or in another boot, healed or not."""
     if before is None:
         return False
-    here = clocks.stay_of_machine(board)
-    there = clocks.Stay(node_uid=before.node_uid, boot_id=before.boot_id)
-    # That of a board that seems to be away is kept, in whichever boot its node is.
+    # That of a board that seems to be away is kept, in whichever boot its node is. And a Node that
+    # is made anew in the same boot begins it anew, and repairs nothing.
     ends = request is None or request.since_time != before.since_time
-    repaired = here.new_boot(there) or here.new_machine(there)
-    return ends and (repaired or isinstance(board.verdict, Healthy))
+    rebooted = clocks.stay_of_machine(board).new_boot(clocks.Stay(boot_id=before.boot_id))
+    return ends and (rebooted or isinstance(board.verdict, Healthy))
 
 
 def _scope(board: Board, planned: Planned, incident: Incident, *, over: bool) -> ScopeStatus:

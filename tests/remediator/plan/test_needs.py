@@ -179,6 +179,16 @@ class TestAReboot:
         assert stored.incident.status.repair.answered == 4
         assert "1st incident in 30 days, failed again after" in stored.incident.status.message
 
+    def test_is_none_where_the_node_is_only_registered_again(self) -> None:
+        stored = handed_over()
+        for second, uid in ((60, "again"), (120, "and again")):
+            for later in (0, 5):
+                reconciled(stored, on(dead(), gpu(1)), second + later, node_uid=uid)
+
+        assert stored.incident.status.repair.request is not None
+        assert stored.incident.status.repair.request.node_uid == "and again"
+        assert stored.incident.status.repair.answered == 0
+
     @pytest.mark.parametrize("missing", [False, True], ids=["lost", "missing"])
     def test_of_a_board_that_no_boot_heals_overrides_pods_only_so_often(
         self, *, missing: bool
