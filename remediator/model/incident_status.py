@@ -217,6 +217,8 @@ class RepairRequest(Entry, frozen=True, kw_only=True):
     uses up no budget by that."""
     deadline_start_time: datetime | None = None
     """Since when a fault class that may evict has requested it. The deadline counts from then."""
+    called_time: datetime | None = None
+    """When the Node condition was first seen to call for a repair of this Node, in this boot."""
     need: str
     """The greatest need so far: a value of `words.NEEDS`."""
     node: str
@@ -320,8 +322,8 @@ class RepairStatus(Group, frozen=True):
     request: RepairRequest | None = None
     """None: a repair of the node is not needed, or may not be requested yet."""
     answered: int = 0
-    """How often a requested repair was made: the GPU got healthy, or its node another boot. After
-    each but the last it was sick again."""
+    """How often another boot has followed a request that was called for. After each but the last
+    the GPU was sick again."""
     missing_since: datetime | None = None
     """Since when NVML has listed GPUs without this one, after a reboot that followed the last
     signal."""

@@ -7,6 +7,7 @@ are recognized by their labels and annotations. Anyone who may label a Node can 
 are displayed and change no decision.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Literal
@@ -40,6 +41,26 @@ class NodeCondition(msgspec.Struct, frozen=True, kw_only=True):
     """A CamelCase word for programs."""
     message: str
     last_transition_time: datetime | None = None
+
+
+_BOOT = re.compile(r"^[^;]*; in boot (\S+);")
+"""In the message of a call, after the GPUs that it names."""
+
+
+def is_call(condition: NodeCondition, boot_id: str | None) -> bool:
+    """Whether a condition calls for a repair in a boot, as far as both are known.
+
+    One of another boot was answered by that boot.
+    """
+    if (condition.type, condition.status) != (REPAIR_NEEDED, PROBLEM[REPAIR_NEEDED]):
+        return False
+    boot = _BOOT.match(condition.message)
+    return boot is None or not boot_id or boot[1] == short_boot(boot_id)
+
+
+def short_boot(boot_id: str) -> str:
+    """Return how a message names a boot."""
+    return boot_id[:8]
 
 
 MIG_CONFIG = "nvidia.com/mig.config"

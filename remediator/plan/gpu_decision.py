@@ -18,11 +18,12 @@ tainted and still counts against the budgets, which are counted from what is sto
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from remediator.diagnose.fault import (
+    FaultClass,
     Healthy,
     Unknown,
     attempt,
@@ -59,7 +60,7 @@ from remediator.plan.stages import (
     first_wake,
 )
 from remediator.plan.words import AWAY, class_of, some
-from remediator.policy.table import Policy
+from remediator.policy.table import Policy, Row
 
 
 def decide_or_keep(board: Board, policy: Policy, now: datetime) -> tuple[Board, Demanded]:
@@ -238,9 +239,12 @@ def _record(
     before = incident.status.fault.seen_signals
     unseen = any(is_unseen(demand.fault.record, before) for demand in demands)
     row = policy.row(class_of(incident.status.fault.fault_class), board.place)
-    count = history.recurrence(
-        board.incidents, incident, lambda name: policy.row(name, board.place), now
-    )
+
+    def row_of(fault_class: FaultClass) -> Row:
+        return policy.row(fault_class, board.place)
+
+    count = history.recurrence(board.incidents, incident, row_of, now)
+    relapses = history.counts_as_repeat(incident, row_of)
     rows = tuple(dict.fromkeys((row, *(demand.row for demand in demands))))
     # A class that another policy switched off waits for a user as before.
     counted = tuple(each for each in rows if each.mode != "off" or policy.disagrees)
@@ -265,7 +269,7 @@ def _record(
         sticky=bool(sticky),
         unprovable=next((demand.unprovable for demand in demands if demand.unprovable), None),
         end_unreported=recovery.end_unreported(board, incident, confirmed, now),
-        probation=row.probation,
+        probation=row.probation if relapses else timedelta(),
         repair_seen="" if unseen else recovery.repair_seen(board, incident.status, signal),
         intents=intents,
         slices=effects.slices_to_record(incident, demands),

@@ -47,18 +47,19 @@ def recurrence(
     since = opening_time(incident, now) - window
     earlier = _earlier(incidents, incident, now)
     recent = sum(
-        opening_time(other, now) > since and _counts_as_repeat(other, row_of) for other in earlier
+        opening_time(other, now) > since and counts_as_repeat(other, row_of) for other in earlier
     )
     before = relapse_of(incidents, incident, now)
     continued = before.status.history.recurrence if before else 0
     return max(incident.status.history.recurrence, recent + 1, continued + 1)
 
 
-def _counts_as_repeat(incident: Incident, row_of: Callable[[FaultClass], Row]) -> bool:
+def counts_as_repeat(incident: Incident, row_of: Callable[[FaultClass], Row]) -> bool:
     """Whether a taint stood for an incident, or would have in enforce with rules served.
 
-    An incident that was over before a taint, such as an error of a peer, is no repeat. Nor is one
-    of a class that restricts nothing, such as a remap that a planned reset carries out.
+    An incident that was over before a taint, such as an error of a peer, is no repeat, and has no
+    probation. Nor has one of a class that restricts nothing, such as a remap that a planned reset
+    carries out.
     """
     status = incident.status
     # No phase says so: an error that is over at once is tainted while its recovery is verified.

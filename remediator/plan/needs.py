@@ -3,7 +3,7 @@
 Each need is one fault's own, and the greatest of them counts; an act that stops the node is greater
 than any other, so nothing masks it. A need ends with its proof: a reboot that did not bring the GPU
 back is not requested again, a replacement is. Pods are waited for until the deadline of a class
-that may evict.
+that may evict, and for a replacement without one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,6 +44,11 @@ NODE_REPAIRS: Mapping[Need, str] = {
     "replacement": "ReplacementNeeded",
 }
 """Reason of a condition that requests an act, or would, by the greatest need."""
+
+
+INSISTED: Need = "node-reboot"
+"""The only act that overrides pods after the deadline: it may bring the GPU back. A board that only
+a replacement helps holds no pod any more, and those of its neighbours need not die for it."""
 
 
 class _FaultNeed(msgspec.Struct, frozen=True):
@@ -102,7 +107,7 @@ def _needs(
             if before == "nothing" and knows_little(incident):
                 return Repair(needs="human")
             insists = insisted or (row.mode == "enforce" and _may_evict(row))
-            insists &= before in NODE_LEVEL
+            insists &= before == INSISTED
             return Repair(needs=before, insists=before if insists else "nothing", stays=stays)
         case Sick():
             # A fault that is over still has its taint for the soak time, and needs no act on the
@@ -145,7 +150,7 @@ def _sum(fault_needs: list[_FaultNeed], leading: Row, *, stays: bool, insisted: 
     insisting: list[Need] = [
         fault_need.need
         for fault_need in enforced
-        if fault_need.need in NODE_LEVEL and (insisted or _may_evict(fault_need.row))
+        if fault_need.need == INSISTED and (insisted or _may_evict(fault_need.row))
     ]
     calls = most_needed(fault_need.need for fault_need in enforced)
     spared = [
@@ -157,7 +162,9 @@ def _sum(fault_needs: list[_FaultNeed], leading: Row, *, stays: bool, insisted: 
         needs=most_needed(fault_need.need for fault_need in fault_needs),
         calls=calls,
         would_call=most_needed(fault_need.need for fault_need in spared),
-        would_insist=any(_may_evict(fault_need.row) for fault_need in spared),
+        would_insist=any(
+            fault_need.need == INSISTED and _may_evict(fault_need.row) for fault_need in spared
+        ),
         insists=most_needed(insisting),
         stays=stays,
     )
@@ -224,10 +231,11 @@ def repair_request(
     *,
     stopped: str,
     calling: bool,
-    called: bool,
+    called: bool | None,
 ) -> RepairRequest | None:
     """Return since when a node-level act may be called for, and the deadline counts.
 
+    `called`: the Node condition calls for one in this boot; None: that is not known.
     A hold before the first call ends both; without `calling` neither begins. Nor does it while our
     clock is not trusted: once the clock is right, the deadline would be over at once.
     """
@@ -241,16 +249,18 @@ def repair_request(
         # What was called for stands until it is known not to be needed.
         begins = True if calling and due_gpu.stands and free else None
         begun, insisted = (old.since_time, old.deadline_start_time) if old else (None, None)
-        since = run("call", begun, now, fact=begins if called or not held else False)
+        since = run("call", begun, now, fact=False if held and called is False else begins)
         insists = begins if due_gpu.insists in NODE_LEVEL or not due_gpu.stands else False
         if since is None:
             continue
         known = need_of(old.need) if old else "nothing"
+        called_at = old.called_time if old else None
         moved = stored is None or here.new_machine(Stay(node=stored.node, node_uid=stored.node_uid))
         return RepairRequest(
             since_time=since,
             first_time=since if stored is None or moved else stored.first_time,
             deadline_start_time=run("deadline", insisted, now, fact=insists),
+            called_time=called_at or (now if old and called else None),
             need=NEED_WORDS[most_needed((due_gpu.need, known))],
             node=here.node,
             node_uid=here.node_uid or (old.node_uid if old else ""),

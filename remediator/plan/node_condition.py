@@ -15,7 +15,6 @@ sets it back to False, also under a hold. A call belongs to the GPUs that it nam
 the next boot has answered it. Pure.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
@@ -29,6 +28,8 @@ from remediator.model.node import (
     REPAIR_NEEDED,
     SIGNATURE,
     NodeCondition,
+    is_call,
+    short_boot,
 )
 from remediator.plan.board import Board
 from remediator.plan.needs import NODE_REPAIRS, Due, due_gpus, enforced_incidents
@@ -39,8 +40,6 @@ from remediator.plan.steps import WriteNodeConditions
 from remediator.plan.view import NodeView
 from remediator.plan.words import some
 
-_BOOT = re.compile(r" in boot (\S+);")
-"""In the message of a call, after the GPUs that it names."""
 MESSAGE_LIMIT = 1024
 """Bytes of a condition's message."""
 NAMED_LIMIT = 5
@@ -176,7 +175,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     """Return what the condition should read, None where an unknown state leaves it as it is."""
     undecided = [board for board, planned in pairs if _is_undecided(board, planned)]
     stated = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
-    stands = old is not None and stated and _still_stands(view, pairs, due, old.message)
+    stands = old is not None and is_call(old, view.boot_id) and _still_stands(pairs, due, old)
     if not due:
         if undecided and (stands or not stated):
             return None
@@ -211,16 +210,10 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
 
 
 def _still_stands(
-    view: NodeView, pairs: Iterable[tuple[Board, Planned]], due: tuple[Due, ...], message: str
+    pairs: Iterable[tuple[Board, Planned]], due: tuple[Due, ...], call: NodeCondition
 ) -> bool:
-    """Whether a call may still be that of a GPU that it names, made in this boot.
-
-    One of another boot was answered by that boot, and would else be acted on once more.
-    """
-    named, _, rest = message.partition(";")
-    boot = _BOOT.match(rest)
-    if boot and view.boot_id and boot[1] != _short(view.boot_id):
-        return False
+    """Whether a call of this boot may still be that of a GPU that it names."""
+    named = call.message.partition(";")[0]
 
     def names(board: Board) -> bool:
         return board.uuid in named or " more" in named
@@ -321,13 +314,9 @@ def _call(due: tuple[Due, ...], pods: str, boot: str) -> _Answer:
     reason = NODE_REPAIRS[most_needed(due_gpu.need for due_gpu in due)]
     due = tuple(sorted(due, key=lambda due_gpu: due_gpu.board.uuid))
     causes = tuple(due_gpu.incident.status.fault.cause for due_gpu in due)
-    where = f"in boot {_short(boot)}; " if boot else ""
+    where = f"in boot {short_boot(boot)}; " if boot else ""
     message = _cut_message(f"{_needs(due)}; {where}{pods}")
     return _Answer(needed=True, reason=reason, message=message, causes=causes)
-
-
-def _short(boot_id: str) -> str:
-    return boot_id[:8]
 
 
 def _wait(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:

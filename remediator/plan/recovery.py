@@ -128,13 +128,13 @@ def _repaired_until(board: Board, status: IncidentStatus) -> datetime | None:
     """Return until when a tainted GPU may be repaired, None while that is not known.
 
     Of one that does not answer: after a reboot that has not brought it back, by a report that is
-    believed. One that is missing is called for (`needs`).
+    believed.
     """
     since = status.eviction.tainted_at
     if board.gpu is None or board.gpu.presence != "Present":
         rebooted = stay_of_machine(board).new_boot(stay_at_signal(status))
-        waits = rebooted and board.machine.believed and status.repair.missing_since is None
-        since = unknown_since(status) if waits and isinstance(board.verdict, Unknown) else None
+        waits = rebooted and board.machine.believed and isinstance(board.verdict, Unknown)
+        since = unknown_since(status) if waits else None
     tainted = any(rule.effect != "None" for rule in board.rules.stored)
     return since + REPAIR_TAKES if since and tainted else None
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import NEAR, UNPROVABLE, Healthy, Unknown
+from remediator.diagnose.fault import NEAR, UNPROVABLE, Unknown
 from remediator.model.claim import GANG
 from remediator.model.incident import Incident
 from remediator.model.incident_status import (
@@ -231,6 +231,7 @@ def status(
     # Rules go first: a crash in between leaves an open incident that goes on, and no rule without
     # one.
     closed = planned.course.is_over and not board.rules.stored
+    relapses = closed and closes and planned.record.probation
     stands = phase(board, planned, old, done)
     signal = planned.record.seen_through or old.fault.seen_through
     news = planned.record.is_new or (signal is not None and signal != old.fault.seen_through)
@@ -265,8 +266,8 @@ def status(
             recurrence=planned.record.recurrence,
             closed_at=now if closed else None,
             handled_through=signal if closed else None,
-            # Only verified recovery can relapse.
-            probation_until=now + planned.record.probation if closed and closes else None,
+            # Only verified recovery from a taint can relapse.
+            probation_until=(now + planned.record.probation) if relapses else None,
         ),
         conditions=conditions(board, planned, incident, now, closed=closed),
     )
@@ -274,14 +275,15 @@ def status(
 
 
 def _is_answered(board: Board, before: RepairRequest | None, request: RepairRequest | None) -> bool:
-    """Whether a request ends now: with a healthy GPU, or in another boot, healed or not."""
-    if before is None:
+    """Whether a call ends in another boot now, healed or not.
+
+    A GPU that falls away and comes back, and a reboot that nobody has called for, answer none.
+    """
+    if before is None or before.called_time is None:
         return False
-    # That of a board that seems to be away is kept, in whichever boot its node is. And a Node that
-    # is made anew in the same boot begins it anew, and repairs nothing.
+    # That of a board that seems to be away is kept, in whichever boot its node is.
     ends = request is None or request.since_time != before.since_time
-    rebooted = clocks.stay_of_machine(board).new_boot(clocks.Stay(boot_id=before.boot_id))
-    return ends and (rebooted or isinstance(board.verdict, Healthy))
+    return ends and clocks.stay_of_machine(board).new_boot(clocks.Stay(boot_id=before.boot_id))
 
 
 def _scope(board: Board, planned: Planned, incident: Incident, *, over: bool) -> ScopeStatus:

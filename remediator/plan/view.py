@@ -24,7 +24,7 @@ from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.diagnose.fault import Fault
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
-from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeFacts
+from remediator.model.node import NodeFacts, is_call
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import EditedRule, ForeignRule, Rule
 from remediator.policy.limits import Ground
@@ -292,13 +292,10 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return None if self.agent.report is None or self.unbelieved else self.agent.report.boot_id
 
     @cached_property
-    def repair_called(self) -> bool:
-        """Whether a repair was called for, as far as is known: an unknown state removes nothing."""
+    def repair_called(self) -> bool | None:
+        """Whether a repair is called for in this boot; None while the conditions are not read."""
         stored = self.facts.conditions if self.facts else None
-        return stored is None or any(
-            condition.type == REPAIR_NEEDED and condition.status == PROBLEM[REPAIR_NEEDED]
-            for condition in stored
-        )
+        return None if stored is None else any(is_call(each, self.boot_id) for each in stored)
 
     @cached_property
     def unbelieved(self) -> str:

@@ -123,11 +123,14 @@ def test_ignore_ends_at_its_time_also_while_the_clock_is_in_doubt() -> None:
     ]
 
 
+@pytest.mark.parametrize("between", [5 * DAY, DAY / 2], ids=["five days", "within a day"])
 @pytest.mark.parametrize(("code", "counts"), [(74, [1, 1, 1]), (119, [1, 2, 3])])
-def test_an_incident_that_ended_before_any_taint_is_no_repeat(code: int, counts: list[int]) -> None:
+def test_an_incident_that_ended_before_any_taint_is_no_repeat(
+    code: int, counts: list[int], between: float
+) -> None:
     """An NVLink error waits for better evidence; a timeout is tainted at once."""
     stored = Stored()
-    for start in (0, 5 * DAY, 10 * DAY):
+    for start in (0, between, 2 * between):
         broken = gpu(0, xid(code, seen=start), recovery_action=action(0, -HOUR, start - 1))
         over = gpu(0, xid(code, seen=start), recovery_action=action(0, -HOUR, start + 3))
         settle(stored, view(broken), start + 1)
@@ -136,6 +139,9 @@ def test_an_incident_that_ended_before_any_taint_is_no_repeat(code: int, counts:
 
     found = [stored.incidents[name].status.history.recurrence for name in sorted(stored.incidents)]
     assert found == counts
+    last = stored.incidents[max(stored.incidents)]
+    evidence = " ".join(last.status.fault.evidence)
+    assert ("relapse: " in evidence) == (code == 119 and between < DAY)
 
 
 def test_a_contained_error_that_no_source_names_is_a_repeat_as_one_that_is_named() -> None:

@@ -27,6 +27,9 @@ every sample, and each change would be a write."""
 
 MAX_LINKS = 72
 """Links kept per GPU; Blackwell has 18."""
+TRAINS = timedelta(minutes=10)
+"""After a driver load or a reset NVML answers before all links are trained (on NVSwitch machines by
+the Fabric Manager). So a link that is down then has not failed yet."""
 
 
 def updated(gpu: GpuHealth, reading: GpuReading, at: datetime) -> GpuHealth:
@@ -35,7 +38,7 @@ def updated(gpu: GpuHealth, reading: GpuReading, at: datetime) -> GpuHealth:
         gpu,
         memory=_memory(gpu.memory, reading, at),
         fabric=_fabric(reading.fabric),
-        nvlink=_nvlink(gpu.nvlink, reading.links),
+        nvlink=_nvlink(gpu, reading.links, at),
         slowdowns=_slowdowns(gpu.slowdowns, reading.slowdown, at),
         omitted=(),
     )
@@ -96,10 +99,17 @@ def _fabric(reading: FabricReading | None) -> FabricHealth:
     )
 
 
-def _nvlink(old: NvlinkHealth, links: tuple[LinkReading, ...]) -> NvlinkHealth:
-    """Add what was read now to what is known; a link that could not be read stays as it was."""
+def _nvlink(gpu: GpuHealth, links: tuple[LinkReading, ...], at: datetime) -> NvlinkHealth:
+    """Add what was read now to what is known; a link that could not be read stays as it was.
+
+    So does one that is down while links are trained.
+    """
+    old, begun = gpu.nvlink, gpu.epoch_started
+    # A date of the time to come is of a clock that was set back since.
+    trained = begun is None or not begun <= at < begun + TRAINS
     state = dict.fromkeys(old.up, True) | dict.fromkeys(old.down, False)
-    state |= {reading.link: reading.up for reading in links if reading.up is not None}
+    read = {reading.link: reading.up for reading in links if reading.up is not None}
+    state |= {link: up for link, up in read.items() if up or trained}
     known = sorted(state)[:MAX_LINKS]
     once_up = {*old.up, *old.failed}
     down = tuple(link for link in known if not state[link])

@@ -152,7 +152,7 @@ class TestAReboot:
 
     def test_of_a_board_that_fails_after_each_overrides_no_pod_for_the_third_time(self) -> None:
         """It works for five minutes after a reboot. Jobs run on its neighbour all the time."""
-        stored, second, calls = Stored(), 0.0, list[str]()
+        stored, second, calls, message = Stored(), 0.0, list[str](), ""
         busy: dict[str, Any] = {"pods": (pod("job"),), "claims": (claim("gpu-1", "job"),)}
         for boot in range(1, 5):
             lost = with_fields(
@@ -162,6 +162,7 @@ class TestAReboot:
             for later in (1, 60, 3700):
                 stands = reconciled(stored, sick, second + later)
             calls.append(stands[0])
+            message = stored.incident.status.message
             second += 4000
             well = gpu(
                 0,
@@ -176,8 +177,25 @@ class TestAReboot:
             second += 300
 
         assert calls == ["True", "True", "False", "False"]
-        assert stored.incident.status.repair.answered == 4
-        assert "1st incident in 30 days, failed again after" in stored.incident.status.message
+        assert stored.incident.status.repair.answered == 2, "nobody has called for the others"
+        assert "1st incident in 30 days, failed again after 2 repairs" in message
+
+    def test_is_none_that_nobody_has_called_for(self) -> None:
+        """The GPU falls away and comes back by itself; and the node boots for another reason."""
+        stored = Stored()
+        busy: dict[str, Any] = {"pods": (pod("job"),), "claims": (claim("gpu-1", "job"),)}
+        for boot, second in ((1, 0.0), (1, 600.0), (2, 1200.0), (3, 1800.0)):
+            lost = dead(xids=(xid(79, second),), presence_since=at(second), epoch=boot)
+            for later in (1, 60):
+                sick = with_fields(on(lost, gpu(1), boot=f"boot-{boot}"), **busy)
+                reconciled(stored, sick, second + later)
+            read = action(0, second + 300, second + 310)
+            well = gpu(0, presence_since=at(second + 300), recovery_action=read, epoch=boot)
+            back = with_fields(on(well, gpu(1), boot=f"boot-{boot}"), **busy)
+            reconciled(stored, back, second + 310)
+
+        assert stored.incident.status.repair.answered == 0
+        assert reasons(stored) == {}
 
     def test_is_none_where_the_node_is_only_registered_again(self) -> None:
         stored = handed_over()
@@ -211,8 +229,8 @@ class TestAReboot:
 
         overriding = calls.count("True")
         assert calls == ["True"] * overriding + ["False"] * (6 - overriding)
-        assert overriding == (3 if missing else 2)
-        assert reasons(stored)["NeedsHuman"] == "Sticky"
+        assert overriding == (1 if missing else 2), "for a replacement it overrides none"
+        assert reasons(stored)["NeedsHuman"] == ("NoAnswer" if missing else "Sticky")
 
     def test_that_repairs_the_second_incident_leaves_it_to_recover_by_itself(self) -> None:
         """The third incident is the first that waits for a user, also where each had a repair."""

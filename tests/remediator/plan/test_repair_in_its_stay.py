@@ -18,6 +18,7 @@ from tests.remediator.builders import (
     uuid,
     view,
     with_fields,
+    xid,
 )
 from tests.remediator.plan.handover import reconciled
 from tests.remediator.playing import claim, pod
@@ -96,20 +97,22 @@ class TestAnotherMachineUnderTheName:
 
 
 class TestTheSameMachine:
-    def test_that_is_registered_again_is_called_for_after_its_own_hour(self) -> None:
+    @pytest.mark.parametrize("node_uid", ["u", "again"], ids=["the same", "registered again"])
+    def test_waits_for_its_pods_without_a_limit_where_only_a_replacement_helps(
+        self, node_uid: str
+    ) -> None:
         """The other GPUs of before are there, so the lost one is missing in the same machine."""
         stored, begun = waiting(), 1800.0
         seen = on(gpu(1), boot="boot-2")
 
-        for second in (begun, begun + MINUTE, 2 + HOUR, begun + HOUR):
-            assert reconciled(stored, seen, second, node_uid="again")[:2] == ("False", WAITING)
+        for second in (begun, begun + MINUTE, 2 + HOUR, begun + 2 * HOUR, begun + 7 * DAY):
+            assert reconciled(stored, seen, second, node_uid=node_uid)[:2] == ("False", WAITING)
         assert stored.incident.status.repair.needs == "Replacement"
+        assert stored.incident.status.phase == "NeedsHuman"
 
-        # The need has grown once more with the minute that proves that the GPU is missing.
-        assert reconciled(stored, seen, begun + MINUTE + HOUR, node_uid="again")[:2] == (
-            "True",
-            "ReplacementNeeded",
-        )
+        idle = on(gpu(1), boot="boot-2", busy=None)
+        called = reconciled(stored, idle, begun + 8 * DAY, node_uid=node_uid)
+        assert called[:2] == ("True", "ReplacementNeeded")
 
     @pytest.mark.parametrize("inventory", [None, Inventory(seen=2)], ids=["complete", "unread"])
     def test_in_which_as_many_gpus_answer_as_before_needs_no_replacement(
@@ -123,15 +126,15 @@ class TestTheSameMachine:
             assert reconciled(stored, repaired, second)[:2] == ("False", "OtherRepairNeeded")
         assert stored.incident.status.repair.needs == "Human"
 
-    @pytest.mark.parametrize("same", ["lost again", "not listed any more"])
-    def test_gives_the_pods_that_came_after_a_reboot_an_hour_of_their_own(self, same: str) -> None:
+    def test_gives_the_pods_that_came_after_a_reboot_an_hour_of_their_own(self) -> None:
         stored, begun = waiting(), 1 + 0.8 * HOUR
-        gpus = (dead(), gpu(1)) if same == "lost again" else (gpu(1),)
-        seen = on(*gpus, boot="boot-2")
+        again = dead(xids=(xid(79, begun),), presence_since=at(begun))
+        seen = on(again, gpu(1), boot="boot-2")
 
         for second in (begun, begun + MINUTE, 2 + HOUR, begun + HOUR - 1):
             assert reconciled(stored, seen, second)[:2] == ("False", WAITING)
-        assert reconciled(stored, seen, begun + MINUTE + HOUR)[0] == "True"
+        called = reconciled(stored, seen, begun + HOUR)
+        assert called[:2] == ("True", "NodeRebootNeeded")
 
     def test_is_waited_for_after_each_reboot_of_its_own_where_the_gpu_is_not_listed(self) -> None:
         stored = waiting()

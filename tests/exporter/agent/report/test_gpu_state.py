@@ -299,6 +299,22 @@ class TestFabricAndLinks:
         report = ledger.observe(report, seen(links("++-"), seconds=600))
         assert first(report).nvlink == NvlinkHealth(up=(0, 1), down=(2,))
 
+    @pytest.mark.parametrize("back", [True, False], ids=["trained", "it stays down"])
+    def test_a_link_has_not_failed_while_a_new_epoch_trains_it(self, *, back: bool) -> None:
+        def link(*, up: bool) -> Any:
+            return gpu(links=(LinkReading(link=0, up=up), LinkReading(link=1, up=up)))
+
+        report = sequence(link(up=True), gpu(lost=True), link(up=False))
+        assert first(report).epoch == 2
+        for seconds in (180, 719):
+            report = ledger.observe(report, seen(link(up=False), seconds=seconds))
+            assert first(report).nvlink == NvlinkHealth(up=(0, 1))
+
+        report = ledger.observe(report, seen(link(up=back), seconds=720))
+
+        known = NvlinkHealth(up=(0, 1)) if back else NvlinkHealth(down=(0, 1), failed=(0, 1))
+        assert first(report).nvlink == known
+
     def test_the_fabric_is_reported_where_there_is_one(self) -> None:
         info = FabricReading(state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7)
         assert first(sequence(gpu(fabric=info))).fabric == FabricHealth(
