@@ -299,15 +299,15 @@ def _of_gpu(board: Board, planned: Planned, incident: Incident) -> Due | None:
     repair = planned.demanded.repair
     # A replacement that a reboot has proven stands, although its GPU is Unknown.
     need, stands = repair.calls, isinstance(board.verdict, Sick) or repair.calls in NODE_LEVEL
+    request = request_in_this_stay(board, incident.status, need if stands else "nothing")
     if not stands:
-        need = most_needed(
-            kind for kind in NEEDS if kind in {repair.needs, need_of(incident.status.repair.needs)}
-        )
+        # What an unknown GPU needs is what it needed before. Of that, a need that only the kernel
+        # log reports has called for nothing.
+        before = {repair.needs, need_of(incident.status.repair.needs)}
+        need = need_of(request.need) if request else most_needed(before)
     if need not in NODE_LEVEL:
         return None
     joins = not hold and granted.may_join
-    # What an unknown GPU needs is what it needed before: that is not more.
-    request = request_in_this_stay(board, incident.status, need if stands else "nothing")
     insists: Need = repair.insists
     lesser = request_in_this_stay(board, incident.status)
     if request is None and lesser is not None and held and joins:

@@ -13,6 +13,7 @@ from exporter.model.node_health import (
     GpuHealth,
     Inventory,
     MemoryHealth,
+    RecoveryAction,
     SourceHealth,
 )
 from remediator.diagnose.fault import NEEDS, NODE_LEVEL, Need, most_needed
@@ -510,6 +511,26 @@ class TestCeilings:
         assert overdue[:2] == ("True", "NodeRebootNeeded")
         empty = reconciled(stored, on(both, gpu(1)), HOUR + 3)
         assert empty[:2] == ("True", "ReplacementNeeded")
+
+    def test_that_calls_for_nothing_is_called_for_by_no_unknown_gpu_either(self) -> None:
+        """Memory is only observed, so a worn board that is lost needs a reboot."""
+        strict = policy(LIFTED)
+        rows = tuple(
+            with_fields(row, mode="incident-only") if row.fault_class == "memory" else row
+            for row in strict.rows
+        )
+        mild = with_fields(strict, rows=rows)
+        lost = on(dead(memory=WORN.memory), gpu(1))
+        unread = on(gpu(0, presence="Unknown", recovery_action=RecoveryAction()), gpu(1))
+
+        stored = Stored()
+        for second, seen in ((1, lost), (10, lost), (60, unread), (70, unread)):
+            called = reconciled(stored, seen, second, mild)
+            assert called[:2] == ("True", "NodeRebootNeeded")
+
+        assert stored.incident.status.repair.needs == "Replacement"
+        assert stored.incident.status.repair.request is not None
+        assert stored.incident.status.repair.request.need == "NodeReboot"
 
     def test_a_deadline_of_one_class_calls_for_nothing_that_another_needs(self) -> None:
         worn = gpu(1, memory=WORN.memory)

@@ -80,6 +80,9 @@ def recorded(decided: tuple[Board, Planned], needs: Need) -> tuple[Board, Planne
     board, planned = decided
     assert planned.incident is not None
     status = with_fields(planned.incident.status, needs=words.NEEDS[needs])
+    if status.repair.request and needs in NODE_LEVEL:
+        request = with_fields(status.repair.request, need=words.NEEDS[needs])
+        status = with_fields(status, request=request)
     incident = msgspec.structs.replace(planned.incident, status=status)
     return board, but(planned, incident=incident)
 
