@@ -303,7 +303,7 @@ def _of_gpu(board: Board, planned: Planned, incident: Incident) -> Due | None:
     if not stands:
         # What an unknown GPU needs is what it needed before. Of that, a need that only the kernel
         # log reports has called for nothing.
-        before = {repair.needs, need_of(incident.status.repair.needs)}
+        before: set[Need] = {repair.needs, need_of(incident.status.repair.needs)}
         need = need_of(request.need) if request else most_needed(before)
     if need not in NODE_LEVEL:
         return None
