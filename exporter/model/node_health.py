@@ -189,6 +189,10 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
     epoch: int = 1
     """Counts, within this boot, driver loads and observed resets."""
     epoch_started: Moment | None = msgspec.field(default=None, name="epochStartTime")
+    answered_epoch_started: Moment | None = msgspec.field(
+        default=None, name="answeredEpochStartTime"
+    )
+    """When the last epoch began in which it answered: what came before was ended by a reset."""
     xids: tuple[XidRecord, ...] = ()
     xids_dropped: int = 0
     """Of this GPU: records left out of `xids` since the node booted, least severe first."""
@@ -374,7 +378,12 @@ def _moments(report: NodeHealth) -> Iterator[datetime | None]:
     yield from (report.agent_since.time, report.driver_since.time)
     for gpu in report.gpus:
         action = gpu.recovery_action
-        yield from (gpu.presence_since, gpu.epoch_started, gpu.memory.remap_observed_at)
+        yield from (
+            gpu.presence_since,
+            gpu.epoch_started,
+            gpu.answered_epoch_started,
+            gpu.memory.remap_observed_at,
+        )
         yield from (action.since, action.observed_at, action.none_at, action.unread_since)
         yield from (action.logged_at, gpu.memory.rose_at)
         yield from (gpu.config_space.since, gpu.config_space.answered_at)

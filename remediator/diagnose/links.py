@@ -30,7 +30,7 @@ from remediator.diagnose.fault import (
     Surroundings,
     near,
 )
-from remediator.diagnose.readings import requested_action
+from remediator.diagnose.readings import requested_action, was_answered_after
 from remediator.diagnose.xid_table import rule_of
 
 DOUBT = "work that does not use the links may finish"
@@ -65,6 +65,8 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
                 sources = _sources_of(record, gpu, around)
                 # No GPU reads the state of a switch: only a link or fabric that failed confirms it.
                 alone = LOGS.issuperset(sources)
+                # No source reports a reset of a switch that loads no driver: a user may.
+                ended = around.confirmed(record.last_seen, None)
                 yield Fault(
                     fault_class="fabric",
                     cause=f"sxid-{record.code}",
@@ -72,8 +74,9 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
                     last_seen=record.last_seen,
                     evidence=evidence,
                     doubt=f"{ALONE}, and {UNPROVABLE['NotInNvml']}" if alone else DOUBT,
+                    ended=ended,
                     sources=sources,
-                    unprovable="NotInNvml" if alone else None,
+                    unprovable="NotInNvml" if alone and ended is None else None,
                 )
 
 
@@ -308,9 +311,8 @@ def _dates_of(gpu: GpuHealth, is_meant: Callable[[int], bool]) -> tuple[datetime
 
 
 def _has_recovered(gpu: GpuHealth, record: SxidRecord) -> bool:
-    """A new epoch of a GPU that answers came after it, and its fabric does not object."""
-    begun = gpu.epoch_started
-    return gpu.presence == "Present" and begun is not None and begun > record.last_seen
+    """Whether the GPU has answered in an epoch that began after an SXid."""
+    return gpu.presence != "Lost" and was_answered_after(gpu, record.last_seen)
 
 
 def _numbers(links: tuple[int, ...]) -> str:

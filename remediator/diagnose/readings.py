@@ -169,6 +169,8 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
     # A reset of a GPU that has not answered since may have failed.
     if epoch < gpu.epoch and _has_answered(gpu):
         return max(gpu.epoch_started or gpu.presence_since, last_seen)
+    if epoch < gpu.epoch and was_answered_after(gpu, last_seen):
+        return last_seen
     action = gpu.recovery_action
     read = action.observed_at
     if (
@@ -185,6 +187,15 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
     if none_at is not None and none_at - last_seen > NEAR:
         return last_seen
     return None
+
+
+def was_answered_after(gpu: GpuHealth, moment: datetime) -> bool:
+    """Whether an epoch that began after a moment was answered, also one before the present epoch.
+
+    What such an epoch has ended stays so while NVML is away or a driver is loaded once more.
+    """
+    began = gpu.epoch_started if _has_answered(gpu) else gpu.answered_epoch_started
+    return began is not None and began > moment
 
 
 def _has_answered(gpu: GpuHealth) -> bool:

@@ -1,7 +1,7 @@
 """One GPU's reading, or the lack of one, into what the report says of that GPU.
 
 Lost is a positive finding and stays until the GPU is seen again; a source that
-is down makes Unknown. A GPU that comes back from Lost, or whose recovery action
+is down makes Unknown. A GPU that comes back from Lost, or whose request for a reset
 goes back to none, was reset: its epoch ends. What was taken away on purpose, let
 go or unbound, is Unknown and never Lost. Pure: time comes in.
 """
@@ -53,6 +53,9 @@ _ELSEWHERE: dict[Place | None, str] = {"aside": SET_ASIDE, "gone": NOT_ON_BUS}
 _MISSED = (NOT_LISTED, UNPUBLISHED_LATER)
 _KEEPS = (NEVER_LISTED, DRIVER_RELOADED, RELEASED)
 """Reasons that tell more than that the GPU is not there, so that absence does not replace them."""
+CLEARED_BY_RESET = frozenset({1, 2, 4, 6, 7})
+"""Recovery actions that a reset alone ends. Action 3 (drain P2P) ends with the work that uses the
+links, and 5 (recover the IMEX domain) elsewhere (nvml.h)."""
 
 
 def blank(uuid: str, at: datetime) -> GpuHealth:
@@ -72,7 +75,7 @@ def read(
         return gpu if gpu.presence == "Lost" else in_state(gpu, "Unknown", RELEASED, at)
     action = _recovery(gpu.recovery_action, reading, at, unread_after)
     answers = not (reading.lost or reading.hung_call)
-    cleared = (gpu.recovery_action.value or 0) > 0 and action.value == 0
+    cleared = gpu.recovery_action.value in CLEARED_BY_RESET and action.value == 0
     reset = answers and (cleared or gpu.presence == "Lost")
     before = next_epoch(gpu, at) if reset else gpu
     after = msgspec.structs.replace(
@@ -84,6 +87,7 @@ def read(
         return in_state(after, "Lost", IS_LOST, at)
     if reading.hung_call:
         return in_state(after, "Unknown", HUNG, at)
+    after = msgspec.structs.replace(after, answered_epoch_started=after.epoch_started)
     return in_state(condition.updated(after, reading, at), "Present", "", at)
 
 
@@ -115,7 +119,9 @@ def absent(
     whether the DRA driver still offers it as a GPU, `place` where the kernel has it; None where
     that is not known. `all_identified`: it is none of those that NVML lists.
     """
-    if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
+    # The kernel has it with NVIDIA's driver: it is let go no more, or was not there after a load.
+    left = place == "here" and gpu.presence_reason != NEVER_LISTED
+    if gpu.presence == "Lost" or (gpu.presence_reason in _KEEPS and not left):
         return gpu
     if place is None and gpu.presence_reason in _ELSEWHERE.values():
         return gpu  # it was found there, and nobody looks any more
@@ -154,7 +160,8 @@ def driver_loaded(gpu: GpuHealth, at: datetime) -> GpuHealth:
     if begun is None and at <= gpu.presence_since:
         return msgspec.structs.replace(gpu, epoch_started=at)
     after = next_epoch(gpu, at)
-    if at <= gpu.presence_since:
+    # A load alone brings no lost GPU back.
+    if at <= gpu.presence_since or gpu.presence == "Lost":
         return after
     return in_state(after, "Unknown", DRIVER_RELOADED, at)
 

@@ -1,5 +1,7 @@
 """Signals beside the XIDs: the recovery action's log line, memory, links, switches, silence."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -306,10 +308,34 @@ class TestSwitches:
         read = gpu(0, recovery_action=action(observed=60))
         reset = gpu(0, recovery_action=action(observed=60), epoch=2, epoch_started=at(50))
         away = msgspec.structs.replace(reset, presence="Unknown")
+        silent = msgspec.structs.replace(away, recovery_action=action(observed=40))
 
         assert faults(read, switches=self.reported(23001))
         assert not faults(reset, switches=self.reported(23001))
-        assert faults(away, switches=self.reported(23001))
+        assert not faults(away, switches=self.reported(23001)), "it has answered since"
+        assert faults(silent, switches=self.reported(23001))
+
+    def test_what_a_reset_has_ended_stays_over_when_a_driver_is_loaded_once_more(self) -> None:
+        """The driver before R565 cannot say so, and NVML is not back yet."""
+        gone: dict[str, Any] = {"presence": "Unknown", "presence_reason": "DriverReloaded"}
+        again = gpu(
+            0,
+            xid(79, seen=10),
+            xid(95, seen=60, epoch=2),
+            recovery_action=NO_ACTION_FIELD,
+            epoch=3,
+            epoch_started=at(100),
+            **gone,
+        )
+        answered = msgspec.structs.replace(again, answered_epoch_started=at(50))
+
+        standing = {name: found.ended for name, found in faults(again).items()}
+        assert standing == {"xid-79": None, "xid-95": None}
+        found = faults(answered, switches=self.reported(23001))
+        assert {name: fault.ended for name, fault in found.items()} == {
+            "xid-79": at(10),
+            "xid-95": None,
+        }
 
 
 def test_lowered_clocks_are_no_fault() -> None:

@@ -25,6 +25,7 @@ from remediator.diagnose.fault import LOGS, SOURCES, Fault, Source, Surroundings
 from remediator.diagnose.verdict import verdict
 from remediator.plan.status import UNCONFIRMED
 from tests.remediator.builders import (
+    LASTS,
     NO_ACTION_FIELD,
     RESET,
     Stored,
@@ -398,6 +399,23 @@ class TestIncidents:
         settle(stored, view(sick(logged(79), recovery_action=NO_ACTION_FIELD, **lost)), 20)
 
         assert unconfirmed(stored) == set()
+
+    def test_an_sxid_ends_by_the_word_of_a_user(self) -> None:
+        """The switch was reset with its GPUs, which no source reports."""
+        record = SxidRecord(
+            code=FATAL, count=1, first_seen=at(0), last_seen=at(0), severity="Fatal"
+        )
+        switches = (SwitchHealth(pci_bus_id="0000:c1:00.0", sxids=(record,)),)
+        stored = Stored()
+        for second in (1, 5, 10, 60, 70, 700):
+            if second == 60:
+                stored.intend("RepairConfirmed", LASTS)
+            seen = view(gpu(0, recovery_action=action(observed=second)))
+            dated = report_with(seen, switches=switches, observed_at=at(second))
+            settle(stored, with_fields(seen, report=dated), second)
+            assert second < 10 or bool(stored.effects()) == (second < 700)
+
+        assert stored.incident.status.phase == "Recovered"
 
     @pytest.mark.parametrize("by", ["kmsg", "syslog"])
     def test_an_sxid_of_the_log_alone_has_no_node_rebooted(self, by: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.agent.report import condition, ledger
+from exporter.agent.report import condition, gpu_state, ledger
 from exporter.agent.report.clock_set import by_clock_of
 from exporter.agent.report.ledger import Published
 from exporter.model.node_health import (
@@ -283,6 +283,56 @@ class TestMemory:
             before.nvlink,
             before.slowdowns,
         )
+
+
+class TestEpochs:
+    @pytest.mark.parametrize("value", [1, 2, 4, 6, 7])
+    def test_the_end_of_a_request_for_a_reset_is_one(self, value: int) -> None:
+        report = sequence(gpu(recovery_action=value), gpu(recovery_action=0))
+
+        assert (first(report).epoch, first(report).answered_epoch_started) == (2, at(60))
+
+    @pytest.mark.parametrize("value", [3, 5, 99])
+    def test_that_of_a_drain_of_links_or_of_the_imex_domain_is_none(self, value: int) -> None:
+        report = sequence(gpu(recovery_action=value), gpu(recovery_action=0))
+
+        assert (first(report).epoch, first(report).answered_epoch_started) == (1, None)
+
+    def test_one_that_is_not_answered_leaves_what_the_one_before_has_shown(self) -> None:
+        report = sequence(gpu(), gpu(lost=True), gpu())
+        assert first(report).answered_epoch_started == at(120)
+
+        again = gpu_state.driver_loaded(first(report), at(300))
+
+        assert (again.epoch, again.epoch_started) == (3, at(300))
+        assert again.answered_epoch_started == at(120)
+
+    @pytest.mark.parametrize("reason", ["DriverReloaded", "Released"])
+    @pytest.mark.parametrize("place", ["here", "aside", "gone", None])
+    def test_a_gpu_that_is_on_the_bus_and_never_listed_again_is_lost(
+        self, reason: str, place: gpu_state.Place | None
+    ) -> None:
+        away = gpu_state.in_state(first(sequence(gpu())), "Unknown", reason, at(60))
+        for seconds in (90, 180):
+            away = gpu_state.absent(
+                away,
+                at(seconds),
+                missed_at=at(seconds),
+                published=True,
+                place=place,
+                lost_after=timedelta(seconds=60),
+            )
+
+        assert away.presence == ("Lost" if place == "here" else "Unknown")
+        assert place == "here" or away.presence_reason == reason
+
+    def test_a_lost_gpu_stays_lost_under_a_driver_that_is_loaded_again(self) -> None:
+        lost = first(sequence(gpu(), gpu(lost=True)))
+
+        again = gpu_state.driver_loaded(lost, at(120))
+
+        assert (again.presence, again.presence_reason) == (lost.presence, lost.presence_reason)
+        assert again.epoch == lost.epoch + 1
 
 
 class TestFabricAndLinks:
