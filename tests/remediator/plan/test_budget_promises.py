@@ -106,6 +106,22 @@ def fleets(draw: st.DrawFn) -> Fleet:
             max_size=6,
         )
     )
+    # An incident records the rules of its own GPU.
+    gpus = {taint_rule.uid: taint_rule.gpu for taint_rule in standing}
+    incidents = [
+        with_fields(
+            incident,
+            status=with_fields(
+                incident.status,
+                rules=tuple(
+                    record
+                    for record in incident.status.scope.rules
+                    if gpus[record.uid] == incident.spec.uuid
+                ),
+            ),
+        )
+        for incident in incidents
+    ]
     known = draw(st.lists(st.sampled_from(NAMES), unique=True))
     where = {
         gpu_of(name): place(
