@@ -75,7 +75,7 @@ class NvlinkHealth(Entry, frozen=True, kw_only=True):
     down: tuple[int, ...] = ()
     """Also links that no board has wired; those that were lost are in `failed`."""
     failed: tuple[int, ...] = ()
-    """Of `down`, those that were up earlier in this boot."""
+    """Of `down`, those that were up earlier in this boot and did not go down under MIG."""
 
 
 class Slowdown(Entry, frozen=True, kw_only=True):

@@ -102,7 +102,8 @@ def _fabric(reading: FabricReading | None) -> FabricHealth:
 def _nvlink(gpu: GpuHealth, links: tuple[LinkReading, ...], at: datetime) -> NvlinkHealth:
     """Add what was read now to what is known; a link that could not be read stays as it was.
 
-    So does one that is down while links are trained.
+    So does one that is down while links are trained. What goes down under MIG has not failed: MIG
+    takes links down, and when it is turned off no epoch begins that would give them time.
     """
     old, begun = gpu.nvlink, gpu.epoch_started
     # A date of the time to come is of a clock that was set back since.
@@ -111,12 +112,12 @@ def _nvlink(gpu: GpuHealth, links: tuple[LinkReading, ...], at: datetime) -> Nvl
     read = {reading.link: reading.up for reading in links if reading.up is not None}
     state |= {link: up for link, up in read.items() if up or trained}
     known = sorted(state)[:MAX_LINKS]
-    once_up = {*old.up, *old.failed}
+    may_fail = {*old.failed} if gpu.mig else {*old.up, *old.failed}
     down = tuple(link for link in known if not state[link])
     return NvlinkHealth(
         up=tuple(link for link in known if state[link]),
         down=down,
-        failed=tuple(link for link in down if link in once_up),
+        failed=tuple(link for link in down if link in may_fail),
     )
 
 

@@ -365,6 +365,20 @@ class TestFabricAndLinks:
         known = NvlinkHealth(up=(0, 1)) if back else NvlinkHealth(down=(0, 1), failed=(0, 1))
         assert first(report).nvlink == known
 
+    def test_a_link_that_goes_down_under_mig_has_not_failed_when_mig_is_off_again(self) -> None:
+        def link(*ups: bool, mig: bool = False) -> Any:
+            links = tuple(LinkReading(link=n, up=up) for n, up in enumerate(ups))
+            return gpu(links=links, mig=mig)
+
+        report = sequence(link(True, True), link(True, False), link(False, False, mig=True))
+        assert first(report).nvlink == NvlinkHealth(down=(0, 1), failed=(1,))
+        report = ledger.observe(report, seen(link(False, False), seconds=600))
+        assert first(report).nvlink.failed == (1,), "that one failed before"
+
+        report = ledger.observe(report, seen(link(True, True), seconds=630))
+        report = ledger.observe(report, seen(link(False, True), seconds=660))
+        assert first(report).nvlink.failed == (0,), "once trained, it may fail"
+
     def test_the_fabric_is_reported_where_there_is_one(self) -> None:
         info = FabricReading(state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7)
         assert first(sequence(gpu(fabric=info))).fabric == FabricHealth(
