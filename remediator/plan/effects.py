@@ -4,7 +4,7 @@ For each device the strongest demand makes the rule, and none lowers what stands
 wait until all that the faults taint is tainted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 import msgspec
@@ -295,7 +295,11 @@ def evict_plan(demands: tuple[Demand, ...]) -> Evict | None:
 
 def notice(demands: tuple[Demand, ...]) -> Notice | None:
     """Return what is to come for pods, at the earliest, once their devices are tainted."""
-    rows = [demand.row for demand in demands if demand.is_written and demand.goal in EVICTING]
+    return notice_of([each.row for each in demands if each.is_written and each.goal in EVICTING])
+
+
+def notice_of(rows: Collection[Row]) -> Notice | None:
+    """Return the same by the rows of the classes that evict."""
     if not rows:
         return None
     plans = [row.evict for row in rows]

@@ -297,11 +297,14 @@ def _keep_unknown(known: _Known) -> Demanded | None:
         moved,
     )
     reason = "; ".join(part for part in parts if part)
+    # No fault is read that says how long its pods may stay: its class does.
+    row = known.policy.row(class_of(known.incident.status.fault.fault_class), known.board.place)
     until = recovery.gone_until(known.board, known.incident)
     # A date that has passed would wake the node again and again, while a watch is blind for weeks.
     gone = Wake(until, "the node is gone") if until and until > known.now else None
     return known.demanding(
         Course(kind="unknown", reason=reason),
+        eviction=EvictionDemand(notice=effects.notice_of([row])),
         rules=known.taints.kept,
         wake=known.first_wake(gone),
     )

@@ -195,11 +195,7 @@ def _promises_of_within(
     known = stored.by_device if planned.demanded.undecided else planned.evictions
     begun = {entry.device: entry for entry in known if entry.start_time}
     # No eviction can be requested then, and the clock of `within` stands still: its end moves.
-    stands = (
-        bool(board.trust.refusal("disrupt"))
-        or board.pods is None
-        or isinstance(board.verdict, Unknown)
-    )
+    stands = bool(board.trust.refusal("disrupt")) or board.pods is None
     ends: dict[datetime | None, set[str]] = {}
     for rule in planned.rules:
         device = str(rule.device)
@@ -224,9 +220,12 @@ def _until(  # noqa: PLR0917 - everything that it rests on
 ) -> datetime | None:
     """Return when the time of evicted pods is over; None: it is not over, and the end is unknown.
 
-    Where evictions wait for a budget it is over as if they had begun: that may last for ever.
+    Where evictions wait for a budget it is over as if they had begun, and where the GPU is Unknown
+    as if they went on: both may last for ever.
     """
     plan, notice = planned.demanded.eviction.plan, planned.demanded.eviction.notice
+    if begun is not None and notice and isinstance(board.verdict, Unknown):
+        return begun.start_time + notice.plan.within if begun.start_time else None
     if begun is not None:
         start = start_of_within(begun, plan, now) if plan else None
         return start + plan.within if plan and start else now if planned.blocked else None

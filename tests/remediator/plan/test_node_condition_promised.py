@@ -33,7 +33,7 @@ from tests.remediator.builders import (
 from tests.remediator.plan.handover import ON, reconciled
 from tests.remediator.playing import claim, evicts_later, pod
 
-HOUR = 3600.0
+MINUTE, HOUR = 60.0, 3600.0
 REBOOT = dead(0)
 UNKNOWN = gpu(1, presence="Unknown", recovery_action=RecoveryAction())
 SECOND = f"{uuid(1).lower()}-1"
@@ -251,16 +251,18 @@ class TestWithin:
         assert ([promise.pods for promise in early], late) == ([("team/big",)], ())
         assert with_promises(both, [(case, planned)], at(9 * HOUR)).promised != ()
 
-    def test_a_time_that_stands_still_is_not_over(self) -> None:
+    def test_a_time_that_stands_still_is_over_as_if_its_gpu_were_known(self) -> None:
         """The second GPU is unknown for hours, and its evictions were requested for a minute."""
         stored, seen = Stored(), busy(sick())
-        rows = waits(timedelta(minutes=10))
+        rows = waits(timedelta(minutes=90))
         play(stored, seen, 1, 61, rows, every=5)
 
-        stated = play(stored, busy(UNKNOWN), 70, 2 * HOUR, rows, every=600)
+        inside = play(stored, busy(UNKNOWN), 70, 90 * MINUTE, rows, every=600)
+        after = reconciled(stored, busy(UNKNOWN), 91 * MINUTE, rows)
 
-        assert {state[:2] for state in stated} == {("False", WAITING)}
-        assert len({state[2] for state in stated}) == 1, "the Node is not written at each look"
+        assert {state[:2] for state in inside} == {("False", WAITING)}
+        assert len({state[2] for state in inside}) == 1, "the Node is not written at each look"
+        assert after[:2] == ("True", "NodeRebootNeeded")
 
     def test_pods_on_other_gpus_are_overridden_with_none_left_inside_its_time(self) -> None:
         stored = Stored()
