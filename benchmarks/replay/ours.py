@@ -166,27 +166,32 @@ class Player:
         self._later(written + LOOK)
 
     def _confirm(self, incident: str, at: float) -> None:
+        until = self._broken_until(incident, at) if incident in self._unreported else None
+        if until == float("inf"):
+            return  # it is repaired after the history, if ever: no look finds it repaired
         self._confirming.discard(incident)
         if incident not in self._waiting:
             return
-        if incident in self._unreported and self._is_broken(incident, at):
-            self._look_later(incident, at)
-        else:
+        if until is None:
             self.store.confirm(incident, at)
+        else:
+            self._look_later(incident, at)
 
     def _look_later(self, incident: str, at: float) -> None:
         self._confirming.add(incident)
         self._later(at + self._delay, confirms=incident)
         self.waited = True
 
-    def _is_broken(self, incident: str, at: float) -> bool:
-        """Whether an administrator who looks at the GPU of an incident finds it not repaired."""
+    def _broken_until(self, incident: str, at: float) -> float | None:
+        """Return when a GPU is repaired that an administrator finds broken, None for another."""
         stored = self.store.incidents.get(incident)
         gpu = self._agent.gpu_of.get(stored.spec.uuid) if stored else None
-        return any(
-            episode.gpu == gpu and episode.must and episode.begin <= at < episode.until
+        ends = [
+            episode.until
             for episode in self._episodes
-        )
+            if episode.gpu == gpu and episode.must and episode.begin <= at < episode.until
+        ]
+        return max(ends, default=None)
 
     def _wake(self, at: float, fleet: Fleet | None) -> None:
         if self._agent.alive:

@@ -10,7 +10,7 @@ from benchmarks.replay import document, run
 from benchmarks.replay.agent import Agent
 from benchmarks.replay.drawing import DAY
 from benchmarks.replay.generator import fleet
-from benchmarks.replay.ours import enforced, play
+from benchmarks.replay.ours import Player, enforced, play
 from benchmarks.replay.peer import Peer
 from benchmarks.replay.peers import (
     DevicePlugin,
@@ -251,6 +251,19 @@ class TestOurPolicy:
         noise = [xid(code, 1000.0 + 60.0 * number) for number, code in enumerate((13, 31, 43, 45))]
 
         assert our_taints(history(*noise)) == []
+
+    def test_ends_with_a_gpu_that_is_repaired_after_the_end_only(self) -> None:
+        seen = history(xid(95), has_action=False, episodes=(fault(until=FOREVER),))
+        player = Player(seen, enforced())
+
+        steps = 0
+        while player.next_at is not None and steps < 200:
+            player.step()
+            steps += 1
+
+        assert player.waited, "an administrator has looked"
+        assert player.next_at is None
+        assert player.store.rules
 
     def test_taints_a_loss_that_no_xid_tells_of(self) -> None:
         gone = Happening(at=1000.0, kind="gone", gpu=2, listed=False)
