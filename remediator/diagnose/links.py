@@ -55,29 +55,32 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
         others = ", ".join(peer.uuid for peer in _at_other_ends(gpu, around) if peer.nvlink.failed)
         evidence += f", as on {others}: either end may be the cause" if others else ""
         yield _fault(gpu, "nvlink-failed", evidence, "gpu-reset")
-    for switch in around.switches:
-        for record in switch.sxids:
-            # By the code: "Fatal" is also printed for one port, and that shows as XID 74 on its
-            # GPU. A recovery action is the GPU's and not the switch's, so only a reset after it
-            # ends the fault.
-            if sxid_fatal(record.code) and not _has_recovered(gpu, record):
-                evidence = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
-                sources = _sources_of(record, gpu, around)
-                # No GPU reads the state of a switch: only a link or fabric that failed confirms it.
-                alone = LOGS.issuperset(sources)
-                # No source reports a reset of a switch that loads no driver: a user may.
-                ended = around.confirmed(record.last_seen, None)
-                yield Fault(
-                    fault_class="fabric",
-                    cause=f"sxid-{record.code}",
-                    needs="human" if alone else "node-reboot",
-                    last_seen=record.last_seen,
-                    evidence=evidence,
-                    doubt=f"{ALONE}, and {UNPROVABLE['NotInNvml']}" if alone else DOUBT,
-                    ended=ended,
-                    sources=sources,
-                    unprovable="NotInNvml" if alone and ended is None else None,
-                )
+    yield from _faults_of_switches(gpu, around)
+
+
+def _faults_of_switches(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
+    """Yield the SXids of the node's switches that are fatal to the fabric of all its GPUs."""
+    for switch, record in ((each, record) for each in around.switches for record in each.sxids):
+        # By the code: "Fatal" is also printed for one port, and that shows as XID 74 on its GPU. A
+        # recovery action is the GPU's and not the switch's: only a reset after it ends the fault.
+        if not sxid_fatal(record.code) or _has_recovered(gpu, record):
+            continue
+        sources = _sources_of(record, gpu, around)
+        # No GPU reads the state of a switch: only a link or fabric that failed confirms it.
+        alone = LOGS.issuperset(sources)
+        # No source reports a reset of a switch that loads no driver: a user may.
+        ended = around.confirmed(record.last_seen, None)
+        yield Fault(
+            fault_class="fabric",
+            cause=f"sxid-{record.code}",
+            needs="human" if alone else "node-reboot",
+            last_seen=record.last_seen,
+            evidence=f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric",
+            doubt=f"{ALONE}, and {UNPROVABLE['NotInNvml']}" if alone else DOUBT,
+            ended=ended,
+            sources=sources,
+            unprovable="NotInNvml" if alone and ended is None else None,
+        )
 
 
 def _sources_of(record: SxidRecord, gpu: GpuHealth, around: Surroundings) -> tuple[Source, ...]:

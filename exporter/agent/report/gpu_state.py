@@ -2,8 +2,8 @@
 
 Lost is a positive finding and stays until the GPU is seen again; a source that
 is down makes Unknown. A GPU that comes back from Lost, or whose request for a reset
-goes back to none, was reset: its epoch ends. What was taken away on purpose, let
-go or unbound, is Unknown and never Lost. Pure: time comes in.
+goes back to none, was reset: its epoch ends. What was taken away on purpose is Unknown
+and never Lost: let go, as long as the release stands, or unbound. Pure: time comes in.
 """
 
 from datetime import datetime, timedelta
