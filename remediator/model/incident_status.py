@@ -137,7 +137,8 @@ class Hardware(Entry, frozen=True, kw_only=True):
     """Failed memory slices. Every MIG device that uses them is affected, and so is the full GPU.
     With a `uuid`: that slice was created on them after the fault."""
     effect: Effect
-    """The strongest effect that a stored rule has had for it."""
+    """The strongest effect that a stored rule has had for it. None: the policy or a user has set it
+    free since."""
     fault: str
     """Fault class in the taint's key."""
     cause: str

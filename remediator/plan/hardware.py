@@ -4,14 +4,15 @@ A rule selects a device by its name, and names move: boards are renumbered, swap
 So an incident stores what it has tainted as hardware: the GPU, one MIG slice by its UUID, or the
 memory slices of an instance. As long as it is open, each device that its node publishes of that
 hardware has a rule, whatever else is known or deferred. Such a rule only keeps new work away: to
-evict needs fresh evidence.
+evict needs fresh evidence. What the policy or a user has set free since is no such hardware: a
+taint of it is a new one, under every brake.
 
 A rule goes for four reasons: verified recovery (`recovery`), proof of another UUID under its name
 (or that its board is elsewhere), a node gone for a week (`recovery`), and a user: a lowered policy,
 an intent. One that is deleted by hand is made again. Here are the proofs and the policy.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
 import msgspec
@@ -72,7 +73,7 @@ def follow_names(  # noqa: PLR0917 - the facts, and when
         kept=with_new_names(standing, renamed),
         firm=with_new_names(firm, renamed),
         renamed=renamed,
-        parts=parts,
+        parts=parts if recovered else _without_freed(board, incident, parts, policy),
         extends=any(rule.device not in has for rule in renamed),
     )
 
@@ -269,24 +270,63 @@ def _rules_under_new_names(
     are served. While two policies disagree only a pool counts in which the incident has had a rule:
     in another one both may only observe.
     """
-    away = incident.node != board.node or not board.rules.served
-    if away or board.trust.refusal("rebind"):
+    if _cannot_follow(board, incident):
         return ()
     has = {rule.device for rule in standing if _restricts(rule.effect)}
     found: dict[str, Rule] = {}
     names = (*(record.device for record in incident.status.scope.rules), *map(str, has))
     pools = {name.rpartition("/")[0] for name in names} if policy.disagrees else set[str]()
-    ordered = sorted(parts, key=lambda part: severity(part.fault))
+    for part, device in _devices_of(parts, board):
+        if device.device in has:
+            continue
+        rule = _rule(board, incident, part, device)
+        name, ceiling = str(device.device), _ceiling(rule, board, policy)
+        if _restricts(ceiling or "None") or name.rpartition("/")[0] in pools:
+            found[name] = rule
+    return tuple(found[name] for name in sorted(found))
+
+
+def _cannot_follow(board: Board, incident: Incident) -> bool:
+    """Whether a device without a rule proves nothing, and none can be made for it."""
+    away = incident.node != board.node or not board.rules.served
+    return away or bool(board.trust.refusal("rebind"))
+
+
+def _devices_of(parts: Iterable[Hardware], board: Board) -> Iterator[tuple[Hardware, SliceDevice]]:
+    """Yield the devices that are published of hardware that is tainted, the mildest fault first."""
+    ordered = [
+        part
+        for part in sorted(parts, key=lambda part: severity(part.fault))
+        if _restricts(part.effect)
+    ]
     named = {part.uuid for part in ordered if part.placement is None} - {""}
     for part in ordered:
         for device in board.inventory:
-            if device.device in has or not _is_of(device, part, named, board):
-                continue
-            rule = _rule(board, incident, part, device)
-            name, ceiling = str(device.device), _ceiling(rule, board, policy)
-            if _restricts(ceiling or "None") or name.rpartition("/")[0] in pools:
-                found[name] = rule
-    return tuple(found[name] for name in sorted(found))
+            if _is_of(device, part, named, board):
+                yield part, device
+
+
+def _without_freed(
+    board: Board, incident: Incident, parts: tuple[Hardware, ...], policy: Policy
+) -> tuple[Hardware, ...]:
+    """Return the parts; one of which the policy lets a device be free is tainted no more."""
+    if policy.disagrees or _cannot_follow(board, incident):
+        return parts
+    has = {rule.device for rule in board.rules.stored if _restricts(rule.effect)}
+    freed = [
+        part
+        for part, device in _devices_of(parts, board)
+        if device.device not in has
+        and not _restricts(_ceiling(_rule(board, incident, part, device), board, policy) or "None")
+    ]
+    return set_free(parts, freed)
+
+
+def set_free(parts: Iterable[Hardware], freed: Collection[Hardware]) -> tuple[Hardware, ...]:
+    """Return hardware of which some is tainted no more, by the policy or by a user's word."""
+    return tuple(
+        msgspec.structs.replace(part, effect="None") if part in freed else part for part in parts
+    )
 
 
 def with_new_names(rules: tuple[Rule, ...], renamed: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -344,7 +384,7 @@ def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:
 
 
 def _join_parts(new: Hardware, old: Hardware | None, now: datetime) -> Hardware:
-    if old is None:
+    if old is None or not _restricts(old.effect):  # it was set free, and is tainted anew
         return msgspec.structs.replace(new, tainted_time=now)
     words = new if severity(new.fault) > severity(old.fault) else old
     return msgspec.structs.replace(

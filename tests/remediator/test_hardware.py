@@ -247,14 +247,16 @@ def test_a_policy_that_taints_no_more_lets_no_name_be_tainted(rows: Policy) -> N
     assert "NoSchedule" not in stored.effects().values()
 
 
-def test_a_mode_that_was_lowered_and_raised_taints_again_what_it_had_tainted() -> None:
+def test_what_a_lowered_mode_has_set_free_is_tainted_again_by_evidence_alone() -> None:
     stored = tainted(dead())
     blind = stale(view(dead()))
     settle(stored, blind, 300, policy(mode="dry-run"))
     assert stored.effects() == {"gpu-0": "None"}
 
     settle(stored, blind, 400)
+    assert stored.effects() == {"gpu-0": "None"}, "it may be repaired by now"
 
+    settle(stored, view(dead()), 500)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 

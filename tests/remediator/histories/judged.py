@@ -16,7 +16,7 @@ from tests.remediator.builders import with_fields
 from tests.remediator.histories.calls import Calls
 from tests.remediator.histories.errors import PENDING
 from tests.remediator.histories.played import Played
-from tests.remediator.histories.taints import follows_name, in_force, raises
+from tests.remediator.histories.taints import in_force, raises
 
 SETTLE, SOAK = 3.0, 600.0
 """Seconds, as in `builders.policy`."""
@@ -63,7 +63,11 @@ class Judged(Played):
         for step in decision.steps:
             if isinstance(step, RULE_STEPS) and gpu_of(step) in unknown:
                 lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
-                assert follows_name(step, decision) or lowers or isinstance(step, DeleteRule), step
+                assert (
+                    self.taints.follows_name(step, decision)
+                    or lowers
+                    or isinstance(step, DeleteRule)
+                ), step
 
     def _blindness_changes_nothing(self, seen: NodeView, decision: NodeDecision) -> None:
         """Only a person takes rules down then; nobody is evicted without claims."""
@@ -72,7 +76,7 @@ class Judged(Played):
             if not (self.machine.unseen and self.enforced and isinstance(step, RULE_STEPS)):
                 continue
             lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
-            if not (lowers or follows_name(step, decision)):
+            if not (lowers or self.taints.follows_name(step, decision)):
                 assert isinstance(step, DeleteRule), step
                 there = [
                     device
@@ -181,7 +185,7 @@ class Judged(Played):
         for step in decision.steps:
             if isinstance(step, CreateRule) or (isinstance(step, ChangeRule) and raises(step)):
                 stated = answers[gpu_of(step)]
-                follows = follows_name(step, decision)
+                follows = self.taints.follows_name(step, decision)
                 assert follows or not (self.stopped or self.paused or "Hold" in stated), step
                 assert "Ignore" not in stated, step
 
@@ -189,7 +193,9 @@ class Judged(Played):
         for step in decision.steps:
             if isinstance(step, CreateRule):
                 repaired = step.rule.gpu in self.machine.repaired
-                assert follows_name(step, decision) or not repaired, "a user said it is repaired"
+                assert self.taints.follows_name(step, decision) or not repaired, (
+                    "a user said it is repaired"
+                )
                 assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
             if isinstance(step, ChangeRule) and step.rule.effect in EVICTING:

@@ -163,7 +163,7 @@ class Played(RuleBasedStateMachine):
                 if rule.effect != "None":
                     for uuid in (rule.gpu, rule.uuid):
                         self.tainted_since.setdefault((rule.uid, uuid), self.machine.now)
-            self.taints.note(self.calm)
+            self.taints.note(self.calm, decision, lowered=not self.enforced)
             if not lasting(decision.steps):
                 self._rests(seen, decision)
                 return decision

@@ -24,8 +24,14 @@ class Taints:
         """By incident: UUIDs of GPUs and slices."""
         self._places: dict[str, set[MemorySlices]] = {}
         """By incident: memory of instances whose place was recorded."""
+        self._free: set[tuple[str, str, MemorySlices | None]] = set()
+        """Incident, UUID and place of what was set free since."""
 
-    def note(self, stored: Stored) -> None:
+    def note(self, stored: Stored, decision: NodeDecision, *, lowered: bool) -> None:
+        """Note what has rules now, and what was set free: by a policy that was lowered, or a user.
+
+        What was set free is tainted anew by a decision, and by no name.
+        """
         for rule in stored.rules.values():
             incident = stored.incidents.get(rule.incident)
             if rule.effect != "None" and incident is not None and incident.open:
@@ -34,9 +40,21 @@ class Taints:
                 if rule.fault != "contained" or rule.uuid != rule.gpu:
                     self._hardware.setdefault(rule.incident, set()).add(meant)
         for name, incident in stored.incidents.items():
-            places = {part.placement for part in incident.status.scope.hardware if part.placement}
+            parts = (part for part in incident.status.scope.hardware if part.effect != "None")
+            places = {part.placement for part in parts if part.placement}
             if incident.open and places:
                 self._places.setdefault(name, set()).update(places)
+        ignored = {uuid for uuid, kinds in in_force(decision).items() if "Ignore" in kinds}
+        free: set[tuple[str, str, MemorySlices | None]] = set()
+        for name, incident in stored.incidents.items():
+            for part in incident.status.scope.hardware:
+                key = name, part.uuid or incident.spec.uuid, part.placement
+                free |= {key} if part.effect == "None" else set()
+                if key in free - self._free and incident.open:
+                    assert lowered or incident.spec.uuid in ignored, f"{key} was set free by nobody"
+                    self._hardware.get(name, set()).discard(key[1])
+                    self._places.get(name, set()).discard(part.placement)
+        self._free = free
 
     def forget(self, name: str) -> None:
         """Expect nothing of an incident that is lost; what its rules say is noted again."""
@@ -109,19 +127,23 @@ class Taints:
                 ]
                 assert not free, f"{free} of {board.uuid} are free"
 
+    def follows_name(self, step: Step, decision: NodeDecision) -> bool:
+        """Whether a step follows hardware that is tainted to another name."""
+        if not isinstance(step, CreateRule | ChangeRule) or step.rule.effect in EVICTING:
+            return False
+        rule = step.rule
+        planned = next(planned for _, planned in decision.pairs if planned.uuid == rule.gpu)
+        known = self._hardware.get(rule.incident, set()) & {rule.gpu, rule.uuid}
+        unknown = rule.incident not in self._hardware | self._places
+        return rule in planned.demanded.renamed and bool(
+            known or unknown or self._places.get(rule.incident)
+        )
+
     def _is_made_of(self, device: SliceDevice, incident: Incident) -> bool:
         """Whether a device is made of memory that an incident has tainted."""
         own = partition_of(device.device)
         places = self._places.get(incident.name, set())
         return bool(places) if own is None else any(own.intersects(place) for place in places)
-
-
-def follows_name(step: Step, decision: NodeDecision) -> bool:
-    """Whether a step follows hardware that was tainted before to another name."""
-    if not isinstance(step, CreateRule | ChangeRule) or step.rule.effect in EVICTING:
-        return False
-    planned = next(planned for _, planned in decision.pairs if planned.uuid == step.rule.gpu)
-    return step.rule in planned.demanded.renamed
 
 
 def raises(step: ChangeRule) -> bool:
