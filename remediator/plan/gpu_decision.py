@@ -389,7 +389,7 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
     if record.end_unreported:
         parts.append(record.end_unreported)
     if isinstance(board.verdict, Healthy):
-        if doubt := board.trust.refusal("end a clock"):
+        if doubt := board.trust.refusal("end a soak"):
             parts.append(f"the soak time waits: {doubt}")
         if unseen := recovery.unseen_rules(board):
             parts.append(f"not closed: {unseen}")
@@ -418,8 +418,12 @@ def _ignore(known: _Known, demanded: Demanded) -> Demanded:
     why = f"not acted on: {intent.in_words(ignored.kind, ignored)}"
     course = msgspec.structs.replace(demanded.course, kind="ignored", reason=why, pending=False)
     eviction = msgspec.structs.replace(demanded.eviction, devices=(), resumes=False)
+    # Once a user takes that back, the taint is a new one.
+    parts = known.taints.parts
+    freed = with_changes(known.incident.status, scope={"hardware": hardware.set_free(parts, parts)})
     return msgspec.structs.replace(
         demanded,
+        incident=msgspec.structs.replace(known.incident, status=freed),
         course=course,
         rules=(),
         renamed=(),

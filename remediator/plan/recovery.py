@@ -159,13 +159,14 @@ def verified_at(board: Board, incident: Incident, policy: Policy, now: datetime)
 
     It counts from when we recorded health, without a gap; a younger date of the
     node counts too, unless the node's clock is ahead of ours. Memory errors that
-    rose since then are a gap, and so is a time in which our clock was not trusted.
+    rose since then are a gap, and so is a time in which our clock was not trusted. While two
+    policies disagree, it is unknown how long it must hold.
     """
     recorded = incident.status.recovery.healthy_since
     if (
         not isinstance(board.verdict, Healthy)
         or recorded is None
-        or board.trust.refusal("end a clock")
+        or board.trust.refusal("end a soak")
     ):
         return None
     if errors_rose(board, incident.status):
@@ -186,7 +187,7 @@ def _longest_soak(board: Board, status: IncidentStatus, policy: Policy) -> timed
     return max(
         row.soak
         for each, row in rows.items()
-        if each == leading or policy.disagrees or row.restricts
+        if each == leading or row.restricts
     )
 
 

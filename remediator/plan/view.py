@@ -45,6 +45,7 @@ Act = Literal[
     "begin a call",
     "name pods",
     "end a clock",
+    "end a soak",
     "prune a report",
 ]
 """`rebind`: a taint follows its hardware to another name. `release`: a taint or an incident ends.
@@ -64,6 +65,8 @@ NEEDED: Mapping[Act, tuple[tuple[Knowledge, ...], ...]] = {
     "begin a call": (("clock",), ("policy",)),
     "name pods": (("slices", "claims"),),
     "end a clock": (("clock",),),
+    # The file of this process may have a shorter one than the leader before.
+    "end a soak": (("clock",), ("policy",)),
     # A watch that lags proves neither that an agent is silent nor that no incident is open.
     "prune a report": (_PLACE, ("clock",)),
 }

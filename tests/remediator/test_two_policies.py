@@ -1,5 +1,7 @@
 """A leader whose policy is another one than the leader's before: nothing is taken down for it."""
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -61,13 +63,19 @@ def test_no_eviction_begins_while_they_disagree() -> None:
     assert stored.effects() == {"gpu-0": "NoExecute"}
 
 
-def test_verified_recovery_ends_an_incident_all_the_same() -> None:
+@pytest.mark.parametrize("seconds", [60, 600])
+def test_no_soak_ends_while_they_disagree(seconds: float) -> None:
+    """The file of this leader may be an older one, with a shorter soak."""
     stored = evicting()
-    other = msgspec.structs.replace(policy(mode="incident-only"), disagrees="another leader's")
+    rows = policy(mode="enforce", soak=timedelta(seconds=seconds))
+    other = msgspec.structs.replace(rows, disagrees="another leader's")
 
     for second in (21, 700):
         settle(stored, MENDED, second, other)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert "the soak time waits: another leader's" in stored.incident.status.message
 
+    settle(stored, MENDED, 701, STRONG)
     assert stored.effects() == {}
     assert stored.incident.status.phase == "Recovered"
 

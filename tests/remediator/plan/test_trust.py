@@ -51,6 +51,7 @@ ROWS: dict[Act, tuple[Knowledge, ...]] = {
     "begin a call": ("clock", "policy"),
     "name pods": ("slices", "claims"),
     "end a clock": ("clock",),
+    "end a soak": ("clock", "policy"),
     "prune a report": (*PLACE, "clock"),
 }
 

@@ -366,17 +366,17 @@ class TestFabricAndLinks:
         assert first(report).nvlink == known
 
     def test_a_link_that_goes_down_under_mig_has_not_failed_when_mig_is_off_again(self) -> None:
-        def link(*ups: bool, mig: bool = False) -> Any:
-            links = tuple(LinkReading(link=n, up=up) for n, up in enumerate(ups))
-            return gpu(links=links, mig=mig)
+        def links(states: str, *, mig: bool = False) -> Any:
+            read = (LinkReading(link=n, up=state == "+") for n, state in enumerate(states))
+            return gpu(links=tuple(read), mig=mig)
 
-        report = sequence(link(True, True), link(True, False), link(False, False, mig=True))
+        report = sequence(links("++"), links("+-"), links("--", mig=True))
         assert first(report).nvlink == NvlinkHealth(down=(0, 1), failed=(1,))
-        report = ledger.observe(report, seen(link(False, False), seconds=600))
+        report = ledger.observe(report, seen(links("--"), seconds=600))
         assert first(report).nvlink.failed == (1,), "that one failed before"
 
-        report = ledger.observe(report, seen(link(True, True), seconds=630))
-        report = ledger.observe(report, seen(link(False, True), seconds=660))
+        report = ledger.observe(report, seen(links("++"), seconds=630))
+        report = ledger.observe(report, seen(links("-+"), seconds=660))
         assert first(report).nvlink.failed == (0,), "once trained, it may fail"
 
     def test_the_fabric_is_reported_where_there_is_one(self) -> None:
