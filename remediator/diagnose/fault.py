@@ -140,6 +140,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return LOGS.issuperset(self.sources)
 
     @property
+    def is_past(self) -> bool:
+        """Whether what has harmed pods is over, whatever the driver still requests because of it."""
+        return self.ended is not None or self.fault_class in OVER_AT_ONCE
+
+    @property
     def forgeable(self) -> bool:
         """Whether a program without any right may have made it up.
 

@@ -169,7 +169,7 @@ def findings_of(
         targets, exact = _slices_meant(board, incident, fault, found.targets), found.exact
     doubt = fault.doubt or ("" if exact else UNPUBLISHED)
     # Nor is an error from the future fresh: a node whose clock is ahead dates an old one so.
-    if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
+    if not doubt and fault.is_past and abs(now - fault.last_seen) > FRESH:
         doubt = "its process died long ago, or the clocks differ"
     if beyond and board.gpu is not None:
         devices = tuple(out.device for out in beyond.values())
@@ -313,7 +313,7 @@ def _later_pods(finding: Finding) -> Cap | None:
     the driver has no recovery action, one that is found long after it came may be over, too.
     """
     fault, board = finding.fault, finding.board
-    if fault.ended is None and not _is_found_late(finding):
+    if not fault.is_past and not _is_found_late(finding):
         return None
     pods = {pod.uid: pod for pod in board.pods or ()}
     # A pod that is not listed may have been there when the error came. One that has not started was
@@ -323,7 +323,7 @@ def _later_pods(finding: Finding) -> Cap | None:
         uid in pods and ((start := pods[uid].started) is None or start > fault.last_seen)
         for uid in finding.users
     )
-    why = FOUND_LATE if fault.ended is None else LATER
+    why = LATER if fault.is_past else FOUND_LATE
     return _no_further("later pods", finding, why) if all_later else None
 
 
