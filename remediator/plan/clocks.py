@@ -150,13 +150,24 @@ def stay_at_signal(status: IncidentStatus) -> Stay:
 
 
 def stay_to_record(board: Board, old: IncidentStatus, *, signal: bool) -> Stay:
-    """Return the stay of the last new signal, or the first that is known; `signal`: one is new."""
+    """Return the stay of the last new signal, or the first that is known; `signal`: one is new.
+
+    What the kernel logs of a board that NVML has not listed in this boot is no sign that it came
+    back with it.
+    """
     here, before = stay_of(board), stay_at_signal(old)
+    signal = signal and not is_never_listed(board)
     return Stay(
         node_uid=(here.node_uid if signal else "") or before.node_uid or here.node_uid,
         boot_id=(here.boot_id if signal else "") or before.boot_id or here.boot_id,
         epoch=(here.epoch if signal else 0) or before.epoch or here.epoch,
     )
+
+
+def is_never_listed(board: Board) -> bool:
+    """Whether only the kernel log has spoken of a GPU in this boot."""
+    reported = board.gpu if board.presence.reported else None
+    return reported is not None and reported.presence_reason == NEVER_LISTED
 
 
 def stay_of(board: Board) -> Stay:
@@ -271,12 +282,10 @@ def missing_since(
     roster, fact = board.machine.roster, None
     if board.trust.refusal("end a clock"):
         roster = None
-    # Hung, or let go: NVML knows it, and cannot read it now. The kernel log also names one that
-    # NVML has not listed since the boot.
+    # Hung, or let go: NVML knows it, and cannot read it now.
     gpu = board.gpu if board.presence.reported else None
-    never_listed = gpu is not None and gpu.presence_reason == NEVER_LISTED
-    unread = gpu and gpu.presence == "Unknown" and not never_listed
-    before = stay_to_record(board, old, signal=signal and not never_listed)
+    unread = gpu and gpu.presence == "Unknown" and not is_never_listed(board)
+    before = stay_to_record(board, old, signal=signal)
     replaced = is_replaced(board, old)
     if roster is not None and (
         board.uuid in roster.slots
@@ -290,6 +299,19 @@ def missing_since(
     elif roster is not None and Stay(boot_id=roster.boot_id).new_boot(before):
         fact = None if replaced is None else True
     return run("missing", old.repair.missing_since, now, fact=fact)
+
+
+def may_come_back(board: Board, status: IncidentStatus, now: datetime) -> bool:
+    """Whether the last reboot may still bring a GPU back: NVML has not answered since, or just now.
+
+    It is no GPU of which NVML says itself that it is lost.
+    """
+    if board.gpu is not None and board.gpu.presence == "Lost":
+        return False
+    unanswered = board.machine.roster is None and stay_of_machine(board).new_boot(
+        stay_at_signal(status)
+    )
+    return unanswered or missing_since(board, status, now) is not None
 
 
 def not_brought_back(board: Board, status: IncidentStatus, now: datetime) -> bool:

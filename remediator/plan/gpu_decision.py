@@ -134,7 +134,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
         demands=demands,
         taints=taints,
         record=record,
-        repair=needs.needs(board, incident, demands, policy, now, repeats=repeats),
+        repair=needs.needs(board, incident, demands, policy, now, repeats=repeats, failed=again),
         policy=policy,
         now=now,
     )

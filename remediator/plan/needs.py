@@ -28,6 +28,7 @@ from remediator.plan.clocks import (
     Stay,
     in_another_machine,
     is_replaced,
+    may_come_back,
     not_brought_back,
     request_in_this_stay,
     run,
@@ -57,7 +58,8 @@ class _FaultNeed(msgspec.Struct, frozen=True):
     need: Need
     row: Row
     alone: bool = False
-    """Only the kernel log reports it: that requests no act that stops a node."""
+    """Only the kernel log reports it, or it waits for the last reboot to bring the GPU back: that
+    requests no act that stops a node."""
 
 
 def needs(
@@ -68,13 +70,17 @@ def needs(
     now: datetime,
     *,
     repeats: bool = False,
+    failed: int = 0,
 ) -> Repair:
     """Return what would repair a GPU: as it was while nothing is known, nothing once healthy.
 
     `repeats`: it has failed again and again, and waits for a user. Then no deadline overrides the
-    pods of its neighbours for one more repair.
+    pods of its neighbours for one more repair. Nor is one more reboot called for where `failed`, so
+    many of this incident, have not helped: each boot begins with an empty node.
     """
     found = _needs(board, incident, demands, policy, now)
+    if repeats and failed and found.calls == INSISTED:
+        found = msgspec.structs.replace(found, calls="nothing")
     return msgspec.structs.replace(found, insists="nothing") if repeats else found
 
 
@@ -113,8 +119,14 @@ def _needs(
             # A fault that is over still has its taint for the soak time, and needs no act on the
             # node.
             standing = [demand for demand in demands if demand.fault.ended is None]
+            # Not for one more reboot, while the last one may still bring it back.
+            waits = not gone and may_come_back(board, status, now)
             fault_needs = [
-                _FaultNeed(_need(demand.fault, gone=gone), demand.row, demand.fault.alone)
+                _FaultNeed(
+                    _need(demand.fault, gone=gone),
+                    demand.row,
+                    demand.fault.alone or (waits and demand.fault.fault_class == "lost"),
+                )
                 for demand in standing
             ]
             if stays:

@@ -184,11 +184,7 @@ def _longest_soak(board: Board, status: IncidentStatus, policy: Policy) -> timed
     leading = class_of(status.fault.fault_class)
     found = {*status.fault.classes, *(part.fault for part in status.scope.hardware)}
     rows = {each: policy.row(each, board.place) for each in map(class_of, {leading, *found})}
-    return max(
-        row.soak
-        for each, row in rows.items()
-        if each == leading or row.restricts
-    )
+    return max(row.soak for each, row in rows.items() if each == leading or row.restricts)
 
 
 def is_proven(board: Board, incident: Incident, policy: Policy, now: datetime) -> bool:

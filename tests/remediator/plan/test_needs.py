@@ -151,53 +151,6 @@ class TestAReboot:
             stands = reconciled(stored, rebooted(again, gpu(1)), second)
             assert stands[:2] == ("True", "NodeRebootNeeded")
 
-    def test_of_a_board_that_fails_after_each_overrides_no_pod_for_the_third_time(self) -> None:
-        """It works for five minutes after a reboot. Jobs run on its neighbour all the time."""
-        stored, second, calls, message = Stored(), 0.0, list[str](), ""
-        busy: dict[str, Any] = {"pods": (pod("job"),), "claims": (claim("gpu-1", "job"),)}
-        for boot in range(1, 5):
-            lost = with_fields(
-                dead(0), presence_since=at(second), xids=(xid(79, second, epoch=boot),), epoch=boot
-            )
-            sick = with_fields(on(lost, gpu(1), boot=f"boot-{boot}"), **busy)
-            for later in (1, 60, 3700):
-                stands = reconciled(stored, sick, second + later)
-            calls.append(stands[0])
-            message = stored.incident.status.message
-            second += 4000
-            well = gpu(
-                0,
-                epoch=boot + 1,
-                epoch_started=at(second),
-                presence_since=at(second),
-                recovery_action=action(0, second, second + 60),
-            )
-            healthy = with_fields(on(well, gpu(1), boot=f"boot-{boot + 1}"), **busy)
-            for later in (60, 120):
-                reconciled(stored, healthy, second + later)
-            second += 300
-
-        assert calls == ["True", "True", "False", "False"]
-        assert stored.incident.status.repair.answered == 2, "nobody has called for the others"
-        assert "1st incident in 30 days, failed again after 2 repairs" in message
-
-    def test_is_none_that_nobody_has_called_for(self) -> None:
-        """The GPU falls away and comes back by itself; and the node boots for another reason."""
-        stored = Stored()
-        busy: dict[str, Any] = {"pods": (pod("job"),), "claims": (claim("gpu-1", "job"),)}
-        for boot, second in ((1, 0.0), (1, 600.0), (2, 1200.0), (3, 1800.0)):
-            lost = dead(xids=(xid(79, second),), presence_since=at(second), epoch=boot)
-            for later in (1, 60):
-                sick = with_fields(on(lost, gpu(1), boot=f"boot-{boot}"), **busy)
-                reconciled(stored, sick, second + later)
-            read = action(0, second + 300, second + 310)
-            well = gpu(0, presence_since=at(second + 300), recovery_action=read, epoch=boot)
-            back = with_fields(on(well, gpu(1), boot=f"boot-{boot}"), **busy)
-            reconciled(stored, back, second + 310)
-
-        assert stored.incident.status.repair.answered == 0
-        assert reasons(stored) == {}
-
     def test_is_none_where_the_node_is_only_registered_again(self) -> None:
         stored = handed_over()
         for second, uid in ((60, "again"), (120, "and again")):
@@ -207,55 +160,6 @@ class TestAReboot:
         assert stored.incident.status.repair.request is not None
         assert stored.incident.status.repair.request.node_uid == "and again"
         assert stored.incident.status.repair.answered == 0
-
-    @pytest.mark.parametrize("missing", [False, True], ids=["lost", "missing"])
-    def test_of_a_board_that_no_boot_heals_overrides_pods_only_so_often(
-        self, *, missing: bool
-    ) -> None:
-        """It is never healthy in between, and the repair system only reboots."""
-        stored, calls = Stored(), list[str]()
-        busy: dict[str, Any] = {"pods": (pod("job"),), "claims": (claim("gpu-1", "job"),)}
-        for boot in range(6):
-            second = 4000.0 * boot
-            began: dict[str, Any] = {"epoch_started": at(second), "presence_since": at(second + 60)}
-            lost = with_fields(dead(0), xids=(xid(79, second + 60),), **began)
-            gone = missing and boot > 0
-            for later in (10, 70, 140, 3790, 3900):
-                unread = gpu(0, presence="Unknown", presence_reason="NotListed", **began)
-                board = () if gone else (unread,) if later == 10 else (lost,)
-                well = gpu(1, recovery_action=action(0, second, second + later), **began)
-                seen = with_fields(on(*board, well, boot=f"boot-{boot}"), **busy)
-                stands = reconciled(stored, seen, second + later)
-            calls.append(stands[0])
-
-        overriding = calls.count("True")
-        assert calls == ["True"] * overriding + ["False"] * (6 - overriding)
-        assert overriding == (1 if missing else 2), "for a replacement it overrides none"
-        assert reasons(stored)["NeedsHuman"] == ("NoAnswer" if missing else "Sticky")
-
-    def test_that_repairs_the_second_incident_leaves_it_to_recover_by_itself(self) -> None:
-        """The third incident is the first that waits for a user, also where each had a repair."""
-        stored, second = Stored(), 0.0
-        for boot in (1, 2):
-            lost = with_fields(
-                dead(0), presence_since=at(second), xids=(xid(79, second, epoch=boot),), epoch=boot
-            )
-            for later in (1, 30, 60):
-                reconciled(stored, on(lost, gpu(1), boot=f"boot-{boot}"), second + later)
-            second += 100
-            for later in range(10, 1200, 60):
-                well = gpu(
-                    0,
-                    epoch=boot + 1,
-                    epoch_started=at(second),
-                    presence_since=at(second),
-                    recovery_action=action(0, second, second + later),
-                )
-                reconciled(stored, on(well, gpu(1), boot=f"boot-{boot + 1}"), second + later)
-            second += 2 * DAY
-
-        phases = [incident.status.phase for incident in stored.incidents.values()]
-        assert phases == ["Recovered", "Recovered"]
 
     def test_that_brought_it_back_asks_for_nothing(self) -> None:
         stored = handed_over()
