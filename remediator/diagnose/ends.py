@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import readings
-from remediator.diagnose.fault import OVER_AT_ONCE, Fault
+from remediator.diagnose.fault import OVER_AT_ONCE, Fault, FaultClass
 from remediator.diagnose.links import COMPLETED
 
 HEALTHY = (1, 3)
@@ -58,6 +58,15 @@ def ends_at_worst(fault_class: str, cause: str) -> Iterator[str]:
 def _reset_after(fault_class: str, cause: str) -> Iterator[str]:
     if cause.startswith(_SIGNALS) and fault_class not in OVER_AT_ONCE:
         yield cause
+
+
+def class_of_end(awaited: str) -> FaultClass | None:
+    """Return the class of the fault of which an end is awaited, None for one of any class."""
+    if awaited in _STATES:
+        return "memory" if awaited == "sram-threshold" else "fabric"
+    if awaited.startswith((_LINK, _SWITCH)):
+        return "fabric"
+    return "memory" if awaited == _REMAPS else None
 
 
 def left_after_reset(awaited: Iterable[str]) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_past(self) -> bool:
-        """Whether what has harmed pods is over, whatever the driver still requests because of it."""
+        """Whether what has harmed pods is over, whatever the driver requests because of it."""
         return self.ended is not None or self.fault_class in OVER_AT_ONCE
 
     @property

@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from remediator.diagnose.fault import NEAR, Fault
+from remediator.diagnose.fault import NEAR, Fault, Healthy
 from remediator.diagnose.scope import scope
 from remediator.model.claim import ADMIN
 from remediator.model.incident import Incident
@@ -53,6 +53,7 @@ CapName = Literal[
     "better evidence",
     "unserved",
     "evidence",
+    "unproven",
     "later pods",
     "ceiling",
     "two nodes",
@@ -306,6 +307,13 @@ def _evidence(finding: Finding) -> Cap | None:
     return _no_further("evidence", finding, finding.doubt) if finding.doubt else None
 
 
+def _unproven(finding: Finding) -> Cap | None:
+    """Evict no pod for a fault that no report shows now and no proof has ended."""
+    fault = finding.fault
+    held = isinstance(finding.board.verdict, Healthy) and fault.ended is None
+    return _no_further("unproven", finding, fault.evidence) if held else None
+
+
 def _later_pods(finding: Finding) -> Cap | None:
     """Evict no pod for an error that was over before all pods on its devices came.
 
@@ -417,6 +425,7 @@ CAPS: tuple[Callable[[Finding], Cap | None], ...] = (
     _better_evidence,
     _unserved,
     _evidence,
+    _unproven,
     _later_pods,
     _ceiling,
     _two_nodes,

@@ -59,6 +59,7 @@ from remediator.plan.stages import (
     Wake,
     first_wake,
 )
+from remediator.plan.unproven import unproven_faults
 from remediator.plan.words import AWAY, class_of, some
 from remediator.policy.table import Policy, Row
 
@@ -160,6 +161,19 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
     def confirmed(self) -> intent.IntentRecord | None:
         """A user's confirmation that the GPU is repaired, while it counts."""
         return overrides.in_force(self.record.intents, "RepairConfirmed")
+
+    def rules(self, demands: tuple[Demand, ...], kept: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        """Return the rules that faults demand, and what no proof has ended; under a hold, none."""
+        board, incident = self.board, self.incident
+        if overrides.in_force(self.record.intents, "Hold"):
+            return effects.strongest_rules(board, incident, (), kept)
+        held = (
+            ()
+            if self.confirmed
+            else unproven_faults(board, incident, self.policy, self.record.confirmation)
+        )
+        unproven = effects.demands_of(board, incident, held, self.policy, self.now)
+        return effects.strongest_rules(board, incident, (*demands, *unproven), kept)
 
     def demanding(self, course: Course, **fields: object) -> Demanded:
         """Return the answer of a course; rules are none unless they are given."""
@@ -305,7 +319,7 @@ def _keep_unknown(known: _Known) -> Demanded | None:
     return known.demanding(
         Course(kind="unknown", reason=reason),
         eviction=EvictionDemand(notice=effects.notice_of([row])),
-        rules=known.taints.kept,
+        rules=known.rules((), known.taints.kept),
         wake=known.first_wake(gone),
     )
 
@@ -343,7 +357,7 @@ def _stand(known: _Known, wake: Wake | None, unproven: str, *, verified: bool) -
     board, incident, demands = known.board, known.incident, known.demands
     hold = overrides.in_force(known.record.intents, "Hold")
     # A hold keeps what stands: nothing new is demanded as long as it counts.
-    rules = effects.strongest_rules(board, incident, () if hold else demands, known.taints.firm)
+    rules = known.rules(demands, known.taints.firm)
     devices = () if hold else effects.devices_to_evict(demands)
     remarks = _remarks(known, unproven, verified=verified)
     step = () if verified else (effects.reason(board, incident, demands),)
