@@ -117,5 +117,5 @@ $(STAMP): pyproject.toml constraints.txt deploy/locked/build.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--require-hashes -r deploy/locked/build.txt
 	$(BIN)/uv pip install --system-certs --quiet --python $(BIN)/python -c constraints.txt \
-		-e '.[exporter,remediator,cli,simulator]' --group dev
+		-e '.[allocation,exporter,remediator,cli,simulator]' --group dev
 	touch $@

@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
-    *("exporter", "remediator", "kubeapi", "serving", "draguard", "simulator", "benchmarks"),
+    *("allocation", "exporter", "remediator", "kubeapi", "serving", "draguard", "simulator"),
+    "benchmarks",
     *("dashboards", "alerts", "deploy", "tools"),
 )
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}

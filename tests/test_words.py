@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("kubeapi", "serving", "exporter", "remediator", "draguard", "simulator", "dashboards")
+PACKAGES = (
+    "allocation",
+    "kubeapi",
+    "serving",
+    "exporter",
+    "remediator",
+    "draguard",
+    "simulator",
+    "dashboards",
+)
 CODE = (*PACKAGES, "alerts", "deploy", "benchmarks", "tools", "tests")
 OF_THE_DEMO = re.compile(r"(tools/demo|dashboards|tests/(dashboards|draguard|lab|tools))/")
 """A demo has a story, and so have its pictures and the trial of a policy."""

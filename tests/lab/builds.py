@@ -18,7 +18,7 @@ from simulator import dcgm_build as dcgm
 from simulator.cluster.build import RELEASE, Release, build, to_stderr
 from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
-from tests.lab import actionlint, alertmanager, eks_api, operators, prometheus
+from tests.lab import actionlint, alertmanager, dra_oracle, eks_api, operators, prometheus
 from tests.lab.browser.install import install
 from tests.lab.node import images, packages, programs
 
@@ -56,6 +56,7 @@ TEST: Mapping[str, Make] = {
     "prometheus_built": partial(build, recipe=prometheus.RECIPE),
     "alertmanager_built": partial(build, recipe=alertmanager.RECIPE),
     "helm_built": partial(build, recipe=helm.RECIPE),
+    "dra_oracle_built": partial(build, recipe=dra_oracle.RECIPE),
 }
 """By name of the fixture, where there is one: what `make test` needs."""
 VERIFY: Mapping[str, Make] = {

@@ -1,0 +1,34 @@
+"""What Kubernetes' own code answers: a small Go program, asked by lines of JSON."""
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from simulator.cluster.build import STRIPPED, Recipe
+
+RECIPE = Recipe(
+    name="dra-oracle",
+    title="the oracle of selectors",
+    what="k8s.io/dynamic-resource-allocation v0.37.1 behind a small program",
+    sources=Path(__file__).parent / "go" / "dra-oracle",
+    programs=("dra-oracle",),
+    flags=(*STRIPPED, "-ldflags", "-s -w"),
+)
+Json = dict[str, Any]
+PATIENCE = 300.0
+
+
+def answers(programs: Path, questions: Iterable[Json]) -> list[Json]:
+    """Return an answer for each question, in their order."""
+    text = "".join(f"{json.dumps(question)}\n" for question in questions)
+    done = subprocess.run(
+        [programs / "dra-oracle"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]

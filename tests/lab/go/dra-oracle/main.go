@@ -1,0 +1,73 @@
+// Command dra-oracle says what Kubernetes' own code makes of a CEL selector and a device: a line of
+// JSON in, a line out. Tests ask it what ours has to answer.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+)
+
+// A question has an expression and one device, as ResourceSlices have it.
+type question struct {
+	Expression string             `json:"expression"`
+	Driver     string             `json:"driver"`
+	Device     resourceapi.Device `json:"device"`
+}
+
+// An answer has one of these.
+type answer struct {
+	Matches *bool  `json:"matches,omitempty"`
+	Compile string `json:"compile,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+const longest = 1 << 20
+
+func main() {
+	compiled := map[string]cel.CompilationResult{}
+	// Those of a cluster with the gates of 1.37.
+	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(make([]byte, longest), longest)
+	out := json.NewEncoder(os.Stdout)
+	for lines.Scan() {
+		var asked question
+		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+			fmt.Fprintln(os.Stderr, "dra-oracle:", err)
+			os.Exit(1)
+		}
+		expression, known := compiled[asked.Expression]
+		if !known {
+			expression = compiler.CompileCELExpression(asked.Expression, cel.Options{})
+			compiled[asked.Expression] = expression
+		}
+		if err := out.Encode(reply(expression, asked)); err != nil {
+			os.Exit(1)
+		}
+	}
+}
+
+func reply(expression cel.CompilationResult, asked question) answer {
+	if expression.Error != nil {
+		return answer{Compile: expression.Error.Error()}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	matches, _, err := expression.DeviceMatches(ctx, cel.Device{
+		Driver:                   asked.Driver,
+		AllowMultipleAllocations: asked.Device.AllowMultipleAllocations,
+		Attributes:               asked.Device.Attributes,
+		Capacity:                 asked.Device.Capacity,
+	})
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Matches: &matches}
+}
