@@ -17,6 +17,8 @@ from remediator.diagnose.links import COMPLETED
 HEALTHY = (1, 3)
 """FabricHealth.health_summary: healthy, and limited capacity, which is no fault."""
 _LINK, _SWITCH, _REMAPS = "nvlink-", "sxid-", "row-remaps"
+_LINKS_FAILED = "nvlink-failed"
+"""The cause of a fault that awaits links."""
 _ALL_LINKS = "nvlink-all"
 """Of a record that is lost."""
 _SIGNALS = ("xid-", "recovery-action-")
@@ -32,7 +34,7 @@ def awaited_ends(gpu: GpuHealth, faults: Iterable[Fault]) -> Iterator[str]:
         # What any program of the node may have made up is over without proof, too.
         if fault.forgeable:
             continue
-        if fault.cause == "nvlink-failed":
+        if fault.cause == _LINKS_FAILED:
             yield from (f"{_LINK}{number}" for number in gpu.nvlink.failed)
         else:
             yield from _ends_by_name(fault.fault_class, fault.cause)
@@ -49,7 +51,7 @@ def _ends_by_name(fault_class: str, cause: str) -> Iterator[str]:
 
 def ends_at_worst(fault_class: str, cause: str) -> Iterator[str]:
     """Yield the same where no record says more, such as which links had failed."""
-    if cause == "nvlink-failed":
+    if cause == _LINKS_FAILED:
         yield _ALL_LINKS
     yield from _reset_after(fault_class, cause)
     yield from _ends_by_name(fault_class, cause)
@@ -60,13 +62,16 @@ def _reset_after(fault_class: str, cause: str) -> Iterator[str]:
         yield cause
 
 
-def class_of_end(awaited: str) -> FaultClass | None:
-    """Return the class of the fault of which an end is awaited, None for one of any class."""
-    if awaited in _STATES:
-        return "memory" if awaited == "sram-threshold" else "fabric"
-    if awaited.startswith((_LINK, _SWITCH)):
-        return "fabric"
-    return "memory" if awaited == _REMAPS else None
+def fault_of(awaited: str) -> tuple[FaultClass | None, str]:
+    """Return class and cause of the fault of which an end is awaited; None: it may be any class.
+
+    What is known of a fault by these alone awaits that end again (`ends_at_worst`).
+    """
+    if awaited in {"sram-threshold", _REMAPS}:
+        return "memory", awaited
+    if awaited.startswith(_LINK):
+        return "fabric", _LINKS_FAILED
+    return ("fabric" if awaited in _STATES or awaited.startswith(_SWITCH) else None), awaited
 
 
 def left_after_reset(awaited: Iterable[str]) -> tuple[str, ...]:

@@ -41,9 +41,10 @@ from remediator.plan.board import Board
 from remediator.plan.caps import AWAITING, waits_since
 from remediator.plan.evictions import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.needs import NODE_REPAIRS
+from remediator.plan.overrides import in_force
 from remediator.plan.phase import Progress, phase, progress, timeline
 from remediator.plan.pods import affected_in_scope, empty_since, why_pods_incomplete
-from remediator.plan.recovery import unseen_rules
+from remediator.plan.recovery import unseen_rules, why_unknown
 from remediator.plan.stages import Planned
 from remediator.plan.words import AWAY, MODES, NEEDS, some
 from remediator.policy.table import Mode
@@ -256,7 +257,7 @@ def status(
             answered=old.repair.answered + _is_answered(board, old.repair.request, request),
             missing_since=clocks.missing_since(board, old, now, signal=news),
         ),
-        recovery=_recovery(board, planned, old, now, news=news),
+        recovery=_recovery(board, planned, incident, now, news=news),
         policy=PolicyStatus(
             mode=MODES[mode],
             device_classes=tuple(sorted(board.place.device_classes)),
@@ -342,9 +343,12 @@ def _eviction(
 
 
 def _recovery(
-    board: Board, planned: Planned, old: IncidentStatus, now: datetime, *, news: bool
+    board: Board, planned: Planned, incident: Incident, now: datetime, *, news: bool
 ) -> RecoveryStatus:
-    soak = clocks.soak(board, old, now, news=news)
+    # Health that may not be proves nothing until the end of each fault is seen.
+    word = in_force(planned.record.intents, "RepairConfirmed")
+    unseen = why_unknown(board, incident, word)
+    soak = clocks.Soak() if unseen else clocks.soak(board, incident.status, now, news=news)
     return RecoveryStatus(
         untaint="OnConfirmation" if planned.record.sticky else "Automatic",
         healthy_since=soak.since,

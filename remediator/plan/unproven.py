@@ -31,7 +31,8 @@ def unproven_faults(
     reset = recovery.was_reset(board, board.gpu, status)
     for end in status.fault.awaited_ends:
         if why := ends.why_not_ended(board.gpu, end, reset=reset):
-            found.setdefault(ends.class_of_end(end) or leading, (end, why))
+            fault_class, cause = ends.fault_of(end)
+            found.setdefault(fault_class or leading, (cause, why))
     if confirmation:
         classes: set[FaultClass] = {leading, *map(class_of, status.fault.classes)}
         sticky: list[FaultClass] = [

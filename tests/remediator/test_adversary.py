@@ -204,7 +204,9 @@ class TestMemoryThatMigHides:
 
         stored.intend("RepairConfirmed", LASTS)
         settle(stored, hidden, 5001)
+        assert "gpu-0" in stored.effects(), "the soak begins with that word"
 
+        settle(stored, hidden, 5602)
         assert stored.effects() == {}
 
 

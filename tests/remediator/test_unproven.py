@@ -33,6 +33,7 @@ from tests.remediator.playing import claim, pod, settle
 DAY = 86400.0
 ENFORCED = policy(LIFTED)
 OBSERVED = msgspec.structs.replace(ENFORCED, rows=tuple(SHIPPED))
+UP = (0, 1, 2, 3, 4, 5)
 View = Callable[[float], NodeView]
 
 
@@ -104,6 +105,37 @@ def test_it_is_tainted_once_the_window_is_over_that_its_fault_came_in(looks: Vie
     assert "maintenance window 'firmware'" in stored.incident.status.message
 
     assert play(stored, looks, rows, 7201) == {"gpu-0": "NoSchedule"}
+
+
+@pytest.mark.parametrize("how", ["its status is lost", "it is deleted"])
+def test_an_incident_that_is_lost_waits_for_the_same(how: str) -> None:
+    """The rule was made after the reboot: its class was only observed before."""
+    stored = Stored()
+    play(stored, unlinked, OBSERVED, 2, 60, 101)
+    assert play(stored, unlinked, ENFORCED, 5000, 5060) == {"gpu-0": "NoSchedule"}
+
+    if how == "it is deleted":
+        stored.incidents.clear()
+    else:
+        stored.loses_status(stored.incident.name)
+
+    assert play(stored, unlinked, ENFORCED, 6000, 6060, DAY, 2 * DAY) == {"gpu-0": "NoSchedule"}
+
+
+def test_its_soak_begins_when_the_end_is_seen() -> None:
+    def comes_up(second: float) -> NodeView:
+        here = unlinked(second)
+        if second < DAY:
+            return here
+        (sick,) = here.agent.report.gpus  # pyright: ignore[reportOptionalMemberAccess]
+        return seen(second, msgspec.structs.replace(sick, nvlink=NvlinkHealth(up=UP)), "boot-2")
+
+    stored = Stored()
+    play(stored, comes_up, ENFORCED, 2, 60, 101, 1000)
+
+    for second in (DAY, DAY + 60, DAY + 590):
+        assert play(stored, comes_up, ENFORCED, second) == {"gpu-0": "NoSchedule"}
+    assert play(stored, comes_up, ENFORCED, DAY + 601) == {}
 
 
 def test_it_evicts_no_pod_that_came_since() -> None:

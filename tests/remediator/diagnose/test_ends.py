@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from exporter.model.node_health import FabricHealth, GpuHealth, MemoryHealth, NvlinkHealth
-from remediator.diagnose.ends import awaited_ends, why_not_ended
+from remediator.diagnose.ends import awaited_ends, ends_at_worst, fault_of, why_not_ended
 from tests.remediator.builders import at, fault, gpu
 
 LINKS = gpu(0, nvlink=NvlinkHealth(up=(0, 3), down=(1, 2), failed=(1, 2)))
@@ -76,3 +76,18 @@ def test_a_reading_of_its_own_ends_each(awaited: str, board: GpuHealth, *, ended
 
 def test_a_switch_is_well_after_a_reset() -> None:
     assert why_not_ended(gpu(0), "sxid-12020", reset=True) == ""
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *("nvlink-2", "nvlink-all", "fabric-status", "fabric-unhealthy", "sxid-12020"),
+        *("row-remaps", "sram-threshold", "xid-74", "recovery-action-1"),
+    ],
+)
+def test_a_rule_that_is_made_for_want_of_an_end_awaits_it_again(end: str) -> None:
+    fault_class, cause = fault_of(end)
+
+    awaited = set(ends_at_worst(fault_class or "gpu", cause))
+
+    assert awaited & {end, "nvlink-all" if end.startswith("nvlink-") else end}
