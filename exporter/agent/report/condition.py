@@ -29,7 +29,8 @@ MAX_LINKS = 72
 """Links kept per GPU; Blackwell has 18."""
 TRAINS = timedelta(minutes=10)
 """After a driver load or a reset NVML answers before all links are trained (on NVSwitch machines by
-the Fabric Manager). So a link that is down then has not failed yet."""
+the Fabric Manager). So a link that is down then has not failed yet, nor one of a GPU that was away:
+it may have been reset, and no source reports that."""
 
 
 def updated(gpu: GpuHealth, reading: GpuReading, at: datetime) -> GpuHealth:
@@ -105,12 +106,13 @@ def _nvlink(gpu: GpuHealth, links: tuple[LinkReading, ...], at: datetime) -> Nvl
     So does one that is down while links are trained. What goes down under MIG has not failed: MIG
     takes links down, and when it is turned off no epoch begins that would give them time.
     """
-    old, begun = gpu.nvlink, gpu.epoch_started
+    old = gpu.nvlink
+    begun = max(gpu.epoch_started or gpu.presence_since, gpu.presence_since)
     # A date of the time to come is of a clock that was set back since.
-    trained = begun is None or not begun <= at < begun + TRAINS
+    trained = not begun <= at < begun + TRAINS
     state = dict.fromkeys(old.up, True) | dict.fromkeys(old.down, False)
     read = {reading.link: reading.up for reading in links if reading.up is not None}
-    state |= {link: up for link, up in read.items() if up or trained}
+    state |= {link: up for link, up in read.items() if up or trained or link not in state}
     known = sorted(state)[:MAX_LINKS]
     may_fail = {*old.failed} if gpu.mig else {*old.up, *old.failed}
     down = tuple(link for link in known if not state[link])

@@ -88,7 +88,7 @@ def read(
     if reading.hung_call:
         return in_state(after, "Unknown", HUNG, at)
     after = msgspec.structs.replace(after, answered_epoch_started=after.epoch_started)
-    return in_state(condition.updated(after, reading, at), "Present", "", at)
+    return condition.updated(in_state(after, "Present", "", at), reading, at)
 
 
 def ambiguous(gpu: GpuHealth, at: datetime) -> GpuHealth:
