@@ -154,6 +154,21 @@ def test_every_command_that_a_sentence_names_exists() -> None:
     } == set()
 
 
+def test_every_hold_and_ignore_that_is_shown_has_an_end() -> None:
+    """The command refuses one without."""
+    shown = [
+        (document.name, command)
+        for document in (*DOCUMENTS, *RUNBOOKS)
+        for command in re.findall(
+            r"draguard (?:hold|ignore) [^`\n]*--reason[^`\n]*", text(document)
+        )
+    ]
+
+    assert len(shown) > 3
+    ends = ("--until", "--forever", "--remove")
+    assert [each for each in shown if not any(end in each[1] for end in ends)] == []
+
+
 def test_every_chart_value_that_a_sentence_names_exists() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     one_of_them = re.compile(rf"`((?:{'|'.join(values)})\.\w+(?:\.\w+)*)[`:]")
