@@ -62,8 +62,8 @@ def _faults_of_switches(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]
     """Yield the SXids of the node's switches that are fatal to the fabric of all its GPUs."""
     for switch, record in ((each, record) for each in around.switches for record in each.sxids):
         # By the code: "Fatal" is also printed for one port, and that shows as XID 74 on its GPU. A
-        # recovery action is the GPU's and not the switch's: only a reset after it ends the fault.
-        if not sxid_fatal(record.code) or _has_recovered(gpu, record):
+        # recovery action is the GPU's and not the switch's: only resets after it end the fault.
+        if not sxid_fatal(record.code) or _have_all_recovered(gpu, around, record):
             continue
         sources = _sources_of(record, gpu, around)
         # No GPU reads the state of a switch: only a link or fabric that failed confirms it.
@@ -313,9 +313,15 @@ def _dates_of(gpu: GpuHealth, is_meant: Callable[[int], bool]) -> tuple[datetime
     )
 
 
-def _has_recovered(gpu: GpuHealth, record: SxidRecord) -> bool:
-    """Whether the GPU has answered in an epoch that began after an SXid."""
-    return gpu.presence != "Lost" and was_answered_after(gpu, record.last_seen)
+def _have_all_recovered(gpu: GpuHealth, around: Surroundings, record: SxidRecord) -> bool:
+    """Whether each GPU has answered in an epoch that began after an SXid.
+
+    A switch is reset together with all of its GPUs: one alone proves nothing.
+    """
+    return all(
+        each.presence != "Lost" and was_answered_after(each, record.last_seen)
+        for each in (gpu, *around.gpus)
+    )
 
 
 def _numbers(links: tuple[int, ...]) -> str:

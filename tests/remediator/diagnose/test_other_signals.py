@@ -315,6 +315,24 @@ class TestSwitches:
         assert not faults(away, switches=self.reported(23001)), "it has answered since"
         assert faults(silent, switches=self.reported(23001))
 
+    def test_the_reset_of_one_gpu_speaks_for_no_switch(self) -> None:
+        """It is reset together with all of its GPUs."""
+
+        def both(*epochs: int) -> set[str]:
+            gpus = tuple(
+                gpu(
+                    index, recovery_action=action(observed=60), epoch=epoch, epoch_started=at(begun)
+                )
+                for index, epoch in enumerate(epochs)
+                for begun in (50 if epoch > 1 else -60,)
+            )
+            around = Surroundings(switches=self.reported(23001), gpus=gpus)
+            return {found.cause for found in links.faults(gpus[0], around)}
+
+        assert both(2, 1) == {"sxid-23001"}
+        assert both(1, 2) == {"sxid-23001"}
+        assert both(2, 2) == set()
+
     def test_what_a_reset_has_ended_stays_over_when_a_driver_is_loaded_once_more(self) -> None:
         """The driver before R565 cannot say so, and NVML is not back yet."""
         gone: dict[str, Any] = {"presence": "Unknown", "presence_reason": "DriverReloaded"}
