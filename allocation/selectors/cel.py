@@ -21,7 +21,7 @@ from cel_expr_python import cel
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from allocation.selectors.answers import MATCHES, NO_MATCH, Answer, fails, not_evaluated
-from allocation.selectors.device import SelectedDevice, split_name
+from allocation.selectors.device import SelectedDevice, looks_at_domains, split_name
 from allocation.selectors.kubernetes_functions import (
     OVERLOADS,
     Message,
@@ -49,10 +49,6 @@ _FAILS = "it fails: "
 _KNOWN_FAILURES = ("NOT_FOUND", "No matching overloads", "OUT_OF_RANGE", "divide by", _FAILS)
 """Parts of an evaluation's error that Kubernetes reports as one, too."""
 _LITERAL = re.compile(r"""(?<![A-Za-z0-9_])["']([^"'\\\n]*)["']""")
-_WHOLE = re.compile(
-    r"device\s*\.\s*(?:attributes|capacity)\b(?!\s*(?:\[|\.\s*[A-Za-z_]+\b(?!\s*\()))"
-)
-"""`device.attributes` where all domains are looked at, and not one of them."""
 _QUANTITIES = re.compile(r"""quantity\(\s*["']([^"']*)["']""")
 _INTEGER = re.compile(r"\b(?:as|is)Integer\b")
 _PLAIN = re.compile(r"[+-]?[0-9]{1,15}(?:Ki|Mi|Gi|Ti|k|M|G|T)?")
@@ -169,7 +165,7 @@ class Selector:
     def __init__(self, expression: str) -> None:
         self._expression = expression
         self._literals = frozenset(_LITERAL.findall(expression))
-        self._looks_at_all = _WHOLE.search(expression) is not None
+        self._looks_at_all = looks_at_domains(expression)
         self._compiled: Any = None
         self._why = ""
         try:

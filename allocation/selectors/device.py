@@ -1,5 +1,7 @@
 """One device as a selector sees it: the frame that crosses to the process that evaluates. Pure."""
 
+import re
+
 import msgspec
 
 Attribute = bool | int | str | tuple[bool | int | str, ...]
@@ -25,3 +27,54 @@ def split_name(name: str, driver: str) -> tuple[str, str]:
     """Return domain and identifier of a qualified name."""
     domain, slash, identifier = name.partition("/")
     return (domain, identifier) if slash else (driver, name)
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LOOKS_AT_WHOLE_MAPS = re.compile(
+    r"\{|\bsize\b|\.(?:all|exists|exists_one|existsOne|map|filter|transform\w*)\s*\("
+)
+"""What may depend on an attribute that is not named: a macro, a size, a map literal."""
+_COMPUTED_INDEX = re.compile(
+    r"""(?<!attributes)(?<!capacity)\[\s*\??\s*(?!["'][^"'\\]*["']\s*\]|[0-9]+\s*\])"""
+)
+"""An index that is no literal, but of domains: that hides no name of an attribute."""
+_ONE_DOMAIN = re.compile(
+    r"(?<!\bin )device\s*\.\s*(?:attributes|capacity)\s*(?:\[[^\]]*\]|\.\s*\w+)(?!\s*[.\[\w])"
+)
+"""All of a domain: what compares it, or binds it to a name."""
+_DOMAINS = re.compile(
+    r"device\s*\.\s*(?:attributes|capacity)\b(?!\s*(?:\[|\.\s*[A-Za-z_]+\b(?!\s*\()))"
+)
+"""`device.attributes` where all domains are looked at, and not one of them."""
+
+
+def looks_at_domains(expression: str) -> bool:
+    """Whether it may depend on which domains a device has."""
+    return _DOMAINS.search(expression) is not None
+
+
+def names_read(expression: str) -> frozenset[str] | None:
+    """Return the words of an expression, among which are all attributes that it reads; None: any.
+
+    So devices that differ in others, such as a UUID, need one evaluation.
+    """
+    unnamed = (_LOOKS_AT_WHOLE_MAPS, _COMPUTED_INDEX, _ONE_DOMAIN, _DOMAINS)
+    if any(pattern.search(expression) for pattern in unnamed):
+        return None
+    return frozenset(_WORD.findall(expression))
+
+
+def with_names(device: SelectedDevice, names: frozenset[str] | None) -> SelectedDevice:
+    """Return the device with only these attributes and capacities; None: with all."""
+    if names is None:
+        return device
+    return msgspec.structs.replace(
+        device,
+        attributes={name: v for name, v in device.attributes.items() if _identifier(name) in names},
+        versions={name: v for name, v in device.versions.items() if _identifier(name) in names},
+        capacity={name: v for name, v in device.capacity.items() if _identifier(name) in names},
+    )
+
+
+def _identifier(name: str) -> str:
+    return name.rpartition("/")[2]

@@ -19,7 +19,7 @@ from typing import Self
 import msgspec
 
 from allocation.selectors.answers import Answer, not_evaluated
-from allocation.selectors.device import SelectedDevice
+from allocation.selectors.device import SelectedDevice, names_read, with_names
 from allocation.selectors.protocol import LONGEST_LINE, Question, Reply
 
 MEMORY = 1 << 30
@@ -87,10 +87,10 @@ class Evaluator:
 
     def answers(self, expression: str, devices: Sequence[SelectedDevice]) -> tuple[Answer, ...]:
         """Return what an expression says of each device, in their order. Raises EvaluatorError."""
-        keys = [(expression, msgspec.msgpack.encode(device)) for device in devices]
-        new = {
-            key: device for key, device in zip(keys, devices, strict=True) if key not in self._kept
-        }
+        names = names_read(expression)
+        seen = [with_names(device, names) for device in devices]
+        keys = [(expression, msgspec.msgpack.encode(device)) for device in seen]
+        new = {key: device for key, device in zip(keys, seen, strict=True) if key not in self._kept}
         found = dict(zip(new, self._evaluate(expression, tuple(new.values())), strict=True))
         answers = tuple(found.get(key) or self._kept[key] for key in keys)
         self._kept.update(found)

@@ -9,8 +9,11 @@ import pytest
 
 from allocation.selectors import evaluator as module
 from allocation.selectors.answers import MATCHES, NO_MATCH
-from allocation.selectors.device import SelectedDevice
+from allocation.selectors.cel import Selector
+from allocation.selectors.device import SelectedDevice, names_read, with_names
 from allocation.selectors.evaluator import Evaluator, EvaluatorError
+from tests.allocation.selectors.examples import DEVICES, EVALUATED, NOT_EVALUATED
+from tests.allocation.selectors.test_agreement import selected
 
 GPU = SelectedDevice(driver="gpu.nvidia.com", attributes={"type": "gpu"})
 SLICE = SelectedDevice(driver="gpu.nvidia.com", attributes={"type": "mig"})
@@ -35,6 +38,47 @@ def test_no_device_is_evaluated_twice(evaluator: Evaluator) -> None:
 
     assert evaluator.answers(IS_GPU, [GPU, GPU]) == (MATCHES, MATCHES)
     assert evaluator.starts == 1
+
+
+def test_devices_that_differ_in_what_is_not_read_need_one_evaluation(
+    evaluator: Evaluator,
+) -> None:
+    first, second = (
+        SelectedDevice(driver="gpu.nvidia.com", attributes={"type": "gpu", "uuid": f"GPU-{number}"})
+        for number in range(2)
+    )
+    evaluator.answers(IS_GPU, [first])
+    evaluator.close()
+
+    assert evaluator.answers(IS_GPU, [second]) == (MATCHES,)
+    assert evaluator.starts == 1
+
+
+@pytest.mark.parametrize("expression", [*EVALUATED, *NOT_EVALUATED])
+def test_what_an_expression_does_not_read_changes_no_answer(expression: str) -> None:
+    selector, names = Selector(expression), names_read(expression)
+    for device in map(selected, DEVICES.values()):
+        whole, cut = selector.answer(device), selector.answer(with_names(device, names))
+
+        assert whole.says in {cut.says, "NotEvaluated"}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'device.attributes["a"].all(name, name != "b")',
+        'device.attributes["a"].size() == 1',
+        'device.attributes["a"] == {}',
+        'device.attributes["a"]["ty" + "pe"] == "gpu"',
+        'device.attributes["a"][device.driver] == "gpu"',
+        '"a" in device.attributes',
+        'cel.bind(x, device.attributes, x["a"].type == "gpu")',
+        'device.attributes["a"] == device.attributes["b"]',
+        'cel.bind(x, device.attributes["a"], x == x)',
+    ],
+)
+def test_an_expression_that_may_read_any_attribute_is_given_all(expression: str) -> None:
+    assert names_read(expression) is None
 
 
 def test_an_expression_that_takes_all_memory_is_not_evaluated_and_others_are(
