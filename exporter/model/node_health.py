@@ -185,6 +185,8 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
     minor: int | None = None
     product: str = ""
     mig_mode: MigMode = "Unknown"
+    mig_since: Moment | None = msgspec.field(default=None, name="migModeTransitionTime")
+    """When it was turned on or off; None: not since this boot, as far as is known."""
     recovery_action: RecoveryAction = RecoveryAction()
     epoch: int = 1
     """Counts, within this boot, driver loads and observed resets."""
@@ -382,6 +384,7 @@ def _moments(report: NodeHealth) -> Iterator[datetime | None]:
             gpu.presence_since,
             gpu.epoch_started,
             gpu.answered_epoch_started,
+            gpu.mig_since,
             gpu.memory.remap_observed_at,
         )
         yield from (action.since, action.observed_at, action.none_at, action.unread_since)

@@ -1,5 +1,7 @@
 """The part of a report that says how a GPU's memory, fabric, links, clocks and bus are. Pure."""
 
+from datetime import timedelta
+
 import msgspec
 
 from exporter.model.node_health_words import Answer, ConfigState, known
@@ -63,6 +65,12 @@ class FabricHealth(Entry, frozen=True, kw_only=True):
     """The name of `health_summary`, for people."""
     clique: int | None = None
     cluster_uuid: str = ""
+
+
+TRAINS = timedelta(minutes=10)
+"""After a driver load or a reset NVML answers before all links are trained (on NVSwitch machines by
+the Fabric Manager). So a link that is down then has not failed yet, nor one of a GPU that was away:
+it may have been reset, and no source reports that."""
 
 
 class NvlinkHealth(Entry, frozen=True, kw_only=True):

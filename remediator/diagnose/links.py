@@ -19,6 +19,7 @@ import msgspec
 
 from exporter.model import nvlink5
 from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
+from exporter.model.node_health_condition import TRAINS
 from exporter.model.xid import sxid_fatal
 from remediator.diagnose.fault import (
     ALONE,
@@ -187,6 +188,8 @@ def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     if gpu.mig is not False:
         return "NVLinks go down when MIG is turned on"
     ends, now = tuple(_at_other_ends(gpu, around)), around.reported_at
+    if now is not None and (back := next((peer for peer in ends if _trains(peer, now)), None)):
+        return f"{back.uuid} has come back, and NVLinks to it may not be trained yet"
     states = [trouble for peer in ends for trouble in _troubles(peer, around)]
     for state in states:
         # Links that went down before need not wait for what began later.
@@ -220,14 +223,26 @@ def _at_other_ends(gpu: GpuHealth, around: Surroundings) -> Iterator[GpuHealth]:
     yield from () if gpu.fabric.state == COMPLETED else around.peers(gpu)
 
 
+def _trains(peer: GpuHealth, now: datetime) -> bool:
+    """Whether a GPU has come back just now: then the links that end at it are trained anew."""
+    dates = (peer.presence_since, peer.epoch_started, peer.mig_since)
+    begun = max(date for date in dates if date is not None)
+    return peer.presence == "Present" and peer.mig is False and begun <= now < begun + TRAINS
+
+
 def _troubles(peer: GpuHealth, around: Surroundings) -> Iterator[_Trouble]:
     """Yield what a GPU reports of itself that may have taken down its links."""
     lost, links = len(peer.nvlink.failed), peer.nvlink
     in_trouble = f"{peer.uuid} on the same node is in trouble"
     if peer.mig is not False and (links.down or links.failed):
-        # No report dates a MIG mode. Of links that were down since the boot some are not wired.
-        why = f"NVLinks to {peer.uuid} go down when MIG is turned on there"
-        yield _Trouble(uuid=peer.uuid, why=why, links=lost or len(links.down), counted=bool(lost))
+        # Of links that were down since the boot some are not wired.
+        yield _Trouble(
+            uuid=peer.uuid,
+            why=f"NVLinks to {peer.uuid} go down when MIG is turned on there",
+            links=lost or len(links.down),
+            dates=(peer.mig_since or peer.presence_since,),
+            counted=bool(lost),
+        )
     if peer.presence != "Present":
         fallen = _dates_of(peer, lambda code: code == FALLEN_OFF)
         yield _Trouble(

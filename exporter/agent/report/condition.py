@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from exporter.model.node_health import FabricHealth, GpuHealth, MemoryHealth, NvlinkHealth, Slowdown
+from exporter.model.node_health_condition import TRAINS
 from exporter.model.node_health_words import answer
 from exporter.model.readings import FabricReading, GpuReading, LinkReading
 
@@ -27,10 +28,6 @@ every sample, and each change would be a write."""
 
 MAX_LINKS = 72
 """Links kept per GPU; Blackwell has 18."""
-TRAINS = timedelta(minutes=10)
-"""After a driver load or a reset NVML answers before all links are trained (on NVSwitch machines by
-the Fabric Manager). So a link that is down then has not failed yet, nor one of a GPU that was away:
-it may have been reset, and no source reports that."""
 
 
 def updated(gpu: GpuHealth, reading: GpuReading, at: datetime) -> GpuHealth:

@@ -79,7 +79,7 @@ def read(
     reset = answers and (cleared or gpu.presence == "Lost")
     before = next_epoch(gpu, at) if reset else gpu
     after = msgspec.structs.replace(
-        _identified(before, reading),
+        _identified(before, reading, at),
         recovery_action=action,
         instances=_instances(before.instances, reading),
     )
@@ -251,14 +251,17 @@ def _recovery(
     )
 
 
-def _identified(gpu: GpuHealth, reading: GpuReading) -> GpuHealth:
+def _identified(gpu: GpuHealth, reading: GpuReading, at: datetime) -> GpuHealth:
+    mode = gpu.mig_mode if reading.mig is None else mig_mode(reading.mig)
+    changed = gpu.mig is not None and mode != gpu.mig_mode
     return msgspec.structs.replace(
         gpu,
         pci_bus_id=reading.bus_id or gpu.pci_bus_id,
         serial=reading.serial[:MAX_TEXT] or gpu.serial,
         minor=gpu.minor if reading.minor is None else reading.minor,
         product=reading.product[:MAX_TEXT] or gpu.product,
-        mig_mode=gpu.mig_mode if reading.mig is None else mig_mode(reading.mig),
+        mig_mode=mode,
+        mig_since=at if changed else gpu.mig_since,
     )
 
 

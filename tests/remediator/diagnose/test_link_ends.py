@@ -1,5 +1,6 @@
 """Which neighbour explains an NVLink that went down where no NVSwitch is: by dates and numbers."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -105,7 +106,7 @@ class TestItsOtherEnd:
     @pytest.mark.parametrize("failed", [0, None], ids=["dated", "undated"])
     @pytest.mark.parametrize(
         "neighbour",
-        [gone(1), board(1, **AWAY), board(1, BROKEN, mig_mode="Enabled")],
+        [gone(1), board(1, **AWAY), board(1, BROKEN, mig_mode="Enabled", mig_since=at(0))],
         ids=["lost", "passed through", "has MIG on"],
     )
     def test_the_links_of_the_only_gpu_that_lost_some_end_there(
@@ -113,6 +114,24 @@ class TestItsOtherEnd:
     ) -> None:
         """An end that answers would have lost them, too."""
         assert sick(board(0, BROKEN, failed=failed), neighbour, board(2), board(3)) == set()
+
+    @pytest.mark.parametrize("turned", [at(0), None], ids=["since a day", "since the boot"])
+    def test_a_link_that_failed_long_after_mig_was_turned_on_is_not_explained_by_it(
+        self, turned: datetime | None
+    ) -> None:
+        neighbour = board(1, UNWIRED, mig_mode="Enabled", mig_since=turned)
+
+        assert sick(board(0, ONE, failed=3 * DAY), neighbour, board(2)) == {0}
+
+    @pytest.mark.parametrize("turned", [None, at(4 * DAY)], ids=["away", "under MIG"])
+    def test_links_are_trained_anew_when_the_other_end_comes_back(
+        self, turned: datetime | None
+    ) -> None:
+        """The reports are of day four; it was away, or under MIG, until a moment ago."""
+        back: dict[str, Any] = {"mig_since": turned} if turned else {"presence_since": at(4 * DAY)}
+
+        assert sick(board(0, BROKEN), board(1, **back), board(2)) == set()
+        assert sick(board(0, BROKEN), board(1), board(2)) == {0}
 
     @pytest.mark.parametrize("failed", [0, None], ids=["dated", "undated"])
     def test_a_gpu_that_fell_off_explains_as_many_links_as_it_has(
