@@ -42,19 +42,23 @@ REPAIR_TAKES = timedelta(hours=1)
 """For so long after its taint a GPU may be repaired before a user is needed to say so."""
 
 
+_END_WITHOUT_RESET = frozenset({"suspect", "contained", "fabric"})
+
+
 def without_pending(board: Board, policy: Policy) -> Board:
     """Return the board without what waits for a reset, where it holds back the end of another.
 
-    A contained error comes with a row remap nearly always. The GPU is sound until the reset, and
-    where the policy only observes such a remap, in each pool, the slice need not wait for it. The
-    remap gets an incident of its own when this one is closed.
+    A contained error comes with a row remap nearly always, and a remap may wait for weeks. The GPU
+    is sound until the reset: where the policy only observes such a remap, in each pool, no taint of
+    a fault that ends without a reset need wait for it. Where a reset was needed, a remap that still
+    waits shows that there was none. It gets an incident of its own when this one is closed.
     """
     places = [board.place.within(*pool) for pool in board.place.pools] or [board.place]
     observed = not any(policy.row("pending", place).restricts for place in places)
-    open_classes = {
+    others = {
         incident.status.fault.fault_class for incident in board.incidents if incident.open
-    }
-    if not observed or open_classes != {"contained"}:
+    } - {"pending", ""}  # "": it was opened just now
+    if not observed or not others or not others <= _END_WITHOUT_RESET:
         return board
     if not isinstance(board.verdict, Sick) or board.verdict.but_pending is None:
         return board

@@ -109,11 +109,12 @@ def test_two_gpus_of_a_node_that_is_back_are_not_emptied_at_once() -> None:
 
 
 def test_whoever_confirms_a_repair_vouches_for_what_came_before_it() -> None:
-    """A slice that fails later soaks by itself; no reset is owed for the error of before."""
+    """A slice that fails after that soak has its own; no reset is owed for the error of before."""
     history = History()
     history.a_cluster(options=NO_CALLS, dynamic=True, placing=True)
     history.an_old_driver_whose_agent_forgets(dies=4, index=1)
     history.a_person_says(dies=2, index=1, kind="RepairConfirmed", lasts=None, then=0.1)
+    history.then(700.0, 0)
     history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
     history.teardown()
     assert not history.calm.rules
