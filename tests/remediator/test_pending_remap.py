@@ -1,15 +1,16 @@
-"""A contained error with a row remap beside it: the slice is untainted before the reset."""
+"""A row remap beside a fault that ends without a reset: the taint of that does not wait for one."""
 
 import msgspec
 import pytest
 
-from exporter.model.node_health import GpuHealth, MemoryHealth, MemorySlices
+from exporter.model.node_health import FabricHealth, GpuHealth, MemoryHealth, MemorySlices
 from remediator.policy.table import Ceiling, Mode
 from tests.remediator.builders import (
     SLICE_5,
     Stored,
     action,
     at,
+    gpu,
     mig_gpu,
     policy,
     soaking,
@@ -105,3 +106,24 @@ def test_where_the_policy_taints_for_a_remap_the_slice_waits_for_the_reset() -> 
 
     assert stored.effects()[SLICE_5] != "None"
     assert stored.incident.open
+
+
+def test_a_fabric_that_is_well_again_is_released_while_the_remap_waits_for_weeks() -> None:
+    """A remap of weeks has an incident already, which the fabric's fault makes worse."""
+
+    def moment(second: float, status: int) -> GpuHealth:
+        read, fabric = action(0, -1, second), FabricHealth(state=3, status=status)
+        return gpu(0, recovery_action=read, memory=REMAP, fabric=fabric)
+
+    stored = Stored()
+    settle(stored, view(moment(1, 0)), 1)
+    for second in (DAY, DAY + 5):
+        settle(stored, view(moment(second, 15)), second)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    for second in (DAY + 60, DAY + 300, DAY + 661, DAY + 662):
+        settle(stored, view(moment(second, 0)), second)
+
+    assert stored.effects() == {}
+    classes = {it.status.fault.fault_class: it.open for it in stored.incidents.values()}
+    assert classes == {"fabric": False, "pending": True}

@@ -383,6 +383,13 @@ class TestFabricAndLinks:
         report = ledger.observe(report, seen(links("-+"), seconds=1360))
         assert first(report).nvlink.failed == (0,), "once trained, it may fail"
 
+    def test_a_mig_mode_that_was_turned_has_a_date(self) -> None:
+        assert first(sequence(gpu(mig=True))).mig_since is None, "since before it was first read"
+        report = sequence(gpu(mig=False), gpu(mig=None), gpu(mig=True), gpu(mig=True))
+        assert first(report).mig_since == at(120)
+        report = ledger.observe(report, seen(gpu(mig=False), seconds=300))
+        assert first(report).mig_since == at(300)
+
     def test_the_fabric_is_reported_where_there_is_one(self) -> None:
         info = FabricReading(state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7)
         assert first(sequence(gpu(fabric=info))).fabric == FabricHealth(
