@@ -154,10 +154,14 @@ def of_each_harm(limits: Limits) -> tuple[tuple[RuleAction, Caps], ...]:
 
 
 def over(status: IncidentStatus) -> frozenset[Effect]:
-    """Return the effects of an incident's noted rules that evict nobody now."""
+    """Return the effects of an incident's noted rules that evict nobody now.
+
+    Where no eviction was recorded some may go on: the status may be lost.
+    """
     if status.eviction.drained_at and status.eviction.empty_since:
         return frozenset(("NoExecute", "Evict"))
-    return frozenset[Effect]() if status.eviction.started_at else frozenset[Effect](("Evict",))
+    ended = status.eviction.evicting_at and not status.eviction.started_at
+    return frozenset[Effect](("Evict",)) if ended else frozenset[Effect]()
 
 
 def counted(fleet: Fleet, action: RuleAction) -> dict[tuple[Ground, str], int]:
