@@ -192,7 +192,13 @@ class Trial:
             usage=UsageView(
                 claims=tuple(_claim(device) for device in sorted(self._allocated)),
                 pods=tuple(
-                    PodFacts(namespace=NAMESPACE, name=name, uid=f"uid-{name}", claims=(name,))
+                    PodFacts(
+                        namespace=NAMESPACE,
+                        name=name,
+                        uid=f"uid-{name}",
+                        claims=(name,),
+                        started=self._began - signals.LONG_AGO,
+                    )
                     for name in names
                 ),
             ),
