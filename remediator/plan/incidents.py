@@ -145,7 +145,7 @@ def _leading_first(board: Board) -> tuple[Incident, ...]:
     An incident without a status may have been closed long ago, and users may have withdrawn their
     intents since. So of these the one with a standing rule leads, else the youngest.
     """
-    opened = open_incidents(board)
+    opened = [incident for incident in board.incidents if incident.open]
     ruled = {rule.incident for rule in board.rules.stored}
     blank = [incident for incident in opened if incident.blank]
     blank.sort(key=lambda incident: (incident.name not in ruled, -number_of(incident.name)))
@@ -161,11 +161,6 @@ def _are_of_others(board: Board, rules: tuple[Rule, ...]) -> bool:
     return isinstance(board.verdict, Unknown) and bool(rules) and not mine
 
 
-def open_incidents(board: Board) -> tuple[Incident, ...]:
-    """Return the open incidents of a GPU, the one that leads first: the oldest."""
-    return tuple(incident for incident in board.incidents if incident.open)
-
-
 def unhandled_faults(board: Board, policy: Policy, now: datetime) -> tuple[Fault, ...]:
     """Return the faults that no closed incident has dealt with, in classes that are not off.
 
@@ -175,8 +170,8 @@ def unhandled_faults(board: Board, policy: Policy, now: datetime) -> tuple[Fault
     found = faults_of(board.verdict)
     if not found:
         return ()
-    opened = open_incidents(board)
-    begun_at = opened[0].metadata.creation_timestamp if opened else None
+    leading = leading_incident(board)
+    begun_at = leading.metadata.creation_timestamp if leading else None
     ends = [
         incident.status.history.handled_through for incident in board.incidents if not incident.open
     ]

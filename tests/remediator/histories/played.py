@@ -14,7 +14,6 @@ from remediator.controller.policy_on_lease import Policies, PolicyOnLease
 from remediator.diagnose.fault import Unknown
 from remediator.model.node import PROBLEM
 from remediator.model.taint_rule import EVICTING
-from remediator.plan.caps import AWAITING
 from remediator.plan.node_condition import HELD, OFF, WAITING
 from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.node_pods import LEAVING
@@ -44,8 +43,6 @@ LOOKS, MORE_LOOKS = 14, 14
 """Moments at which a world that stands still is looked at: the first are further and further apart,
 up to months, the others when it asks for it. An eviction's time only counts while it is tried."""
 SHORTLY = timedelta(milliseconds=1)
-PATIENCE = max(row.settle for row in SHIPPED).total_seconds() + 1
-"""After which no incident waits for better evidence."""
 CHANGES = (CreateRule, ChangeRule, DeleteRule, OpenIncident)
 
 
@@ -139,14 +136,6 @@ class Played(RuleBasedStateMachine):
         self.steady, self.afresh = Steady(), True
         known = all(not isinstance(case.verdict, Unknown) for case, _ in self._live(seen).pairs)
         self._die(seen, dies)
-        if self.calm.effects() != self.dying.effects() and any(map(_awaits, self.both())):
-            # The wait for better evidence counts from what is stored, and a leader that dies stores
-            # it earlier or later: both look again when it is over, and when its taint has settled.
-            for _ in range(2):
-                self.machine.passes(PATIENCE)
-                seen = self.view()
-                self._live(seen)
-                self._die(seen, MOST)
         assert self.calm.effects() == self.dying.effects()
         assert reported(self.calm) == reported(self.dying)
         first, second = (_stated(stored, why=known) for stored in self.both())
@@ -275,12 +264,6 @@ def _renames(step: Step) -> bool:
 def _prunes(step: Step) -> bool:
     """Whether a step takes away what was closed long ago, a few at a time."""
     return isinstance(step, DeleteIncident)
-
-
-def _awaits(stored: Stored) -> bool:
-    """Whether an incident waits for better evidence."""
-    conditions = (it for incident in stored.incidents.values() for it in incident.status.conditions)
-    return any((it.type, it.status) == (AWAITING, "True") for it in conditions)
 
 
 def _one_gives_pods_time(first: Stored, second: Stored, kind: str) -> bool:

@@ -349,6 +349,27 @@ class TestLeftovers:
         assert stored.effects() == {"gpu-0": "NoExecute"}
         assert {rule.incident for rule in stored.rules.values()} == {first.name}
 
+    def test_an_old_error_of_a_lost_status_is_none_of_the_later_incident(self) -> None:
+        stored, first, second = Stored(), xid(94, gi=1), xid(94, 900, gi=5)
+
+        def both(now: float) -> NodeView:
+            sick = mig_gpu(0, first, second, recovery_action=action(0, observed=now))
+            return view(sick, report=report(sick, observed_at=at(now)))
+
+        for now in (2, 6, 700):
+            sick = mig_gpu(0, first, recovery_action=action(0, observed=now))
+            settle(stored, view(sick, report=report(sick, observed_at=at(now))), now)
+        for now in (902, 906):
+            settle(stored, both(now), now)
+        old, new = sorted(stored.incidents)
+        assert not stored.incidents[old].open
+
+        stored.loses_status(old)
+        tick(stored, both(1000), 1000)
+
+        assert stored.effects().keys() == {SLICE_5}
+        assert not any("instance 1" in line for line in stored.incidents[new].status.fault.evidence)
+
     def test_an_incident_without_a_status_is_gone_on_with(self) -> None:
         stored, seen = Stored(), view(dead())
         decision = decide_node(stored.over(seen), stored.fleet(), ENFORCE, at(1))
