@@ -116,7 +116,7 @@ def _declarations(overloads: Iterable[Overload]) -> list[Any]:
             each.function,
             *("message" if kind in {"quantity", "semver"} else kind for kind in each.takes),
         )
-        call = None if kinds in taken else _called(each.call)
+        call = None if kinds in taken else _callback(each.call)
         taken.add(kinds)
         given: dict[str, Any] = {} if call is None else {"impl": call}
         by_name.setdefault(each.function, []).append(
@@ -131,7 +131,7 @@ def _declarations(overloads: Iterable[Overload]) -> list[Any]:
     return [cel.FunctionDecl(name, found) for name, found in by_name.items()]
 
 
-def _called(function: Callable[..., Any]) -> Callable[..., Any]:
+def _callback(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function, updated=())
     def call(*given: Any) -> Any:
         try:

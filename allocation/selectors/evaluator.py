@@ -1,4 +1,4 @@
-"""Which devices an expression selects, asked of a process that may be killed at any time.
+"""Which devices an expression selects, by a process that may be killed at any time.
 
 One question at a time. Answers are kept by expression and device, as one GPU is like another. An
 expression that takes too long, or ends the process, is not evaluated, now and later: the process is
@@ -32,6 +32,8 @@ RECYCLED_AFTER = 100_000
 KEPT = 500_000
 """Answers."""
 STARTS_WITHIN = 30.0
+_ANY = b""
+"""Stands for every device, of an expression that is not evaluated any more."""
 _ENDED = "it ended the process that evaluates it"
 
 
@@ -53,7 +55,6 @@ class Evaluator:
         self._process: subprocess.Popen[bytes] | None = None
         self._evaluations = 0
         self._kept: OrderedDict[tuple[str, bytes], Answer] = OrderedDict()
-        self._given_up: dict[str, Answer] = {}
         self._decoder = msgspec.json.Decoder(Reply)
         self.starts = 0
         """How often the process was started."""
@@ -102,14 +103,14 @@ class Evaluator:
         found: list[Answer] = []
         for first in range(0, len(devices), BATCH):
             part = devices[first : first + BATCH]
-            if expression not in self._given_up:
+            if (given_up := self._kept.get((expression, _ANY))) is None:
                 try:
                     found += self._reply(Question(expression, part)).answers
                     continue
                 except _Gone as why:
                     self.close()
-                    self._given_up[expression] = not_evaluated(str(why))
-            found += [self._given_up[expression]] * len(part)
+                    given_up = self._kept[expression, _ANY] = not_evaluated(str(why))
+            found += [given_up] * len(part)
         return found
 
     def _reply(self, question: Question) -> Reply:

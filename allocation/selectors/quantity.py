@@ -23,7 +23,7 @@ class QuantityError(ValueError):
 
 
 class OddQuantityError(Exception):
-    """A quantity that Kubernetes may read, and that nobody would write for a device."""
+    """A quantity that Kubernetes may read, and that no driver writes for a device."""
 
 
 def parse(text: str) -> Fraction:

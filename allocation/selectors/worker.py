@@ -1,8 +1,8 @@
 """The process that evaluates tenants' expressions: `python -m allocation.selectors.worker`.
 
-An expression may take for ever or all memory, and the library leaks. So this process has no rights,
-no network use and no secrets, its memory is limited, and the one that asks kills it when it takes
-too long, or after so many evaluations (`evaluator`). What runs out of memory is not evaluated.
+An expression may take for ever or all memory, and the library leaks. So this process gets no
+environment, its memory is limited, and the one that asks kills it when it takes too long, or after
+so many evaluations (`evaluator`). What runs out of memory is not evaluated.
 """
 
 import functools

@@ -165,7 +165,7 @@ def stay_to_record(board: Board, old: IncidentStatus, *, signal: bool) -> Stay:
 
 
 def is_never_listed(board: Board) -> bool:
-    """Whether only the kernel log has spoken of a GPU in this boot."""
+    """Whether only the kernel log has named a GPU in this boot."""
     reported = board.gpu if board.presence.reported else None
     return reported is not None and reported.presence_reason == NEVER_LISTED
 

@@ -12,7 +12,7 @@ import msgspec
 
 from exporter.model.node_health import GpuHealth
 from remediator.diagnose import ends, readings
-from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown
+from remediator.diagnose.fault import OVER_AT_ONCE, Fault, Healthy, Sick, Unknown
 from remediator.model.incident import Incident
 from remediator.model.incident_status import IncidentStatus
 from remediator.model.intent import Intent, IntentRecord
@@ -40,9 +40,7 @@ NOTED_WITHIN = timedelta(seconds=10)
 """After a soak: what was not stored by then, this cluster's CRD does not know."""
 REPAIR_TAKES = timedelta(hours=1)
 """For so long after its taint a GPU may be repaired before a user is needed to say so."""
-
-
-_END_WITHOUT_RESET = frozenset({"suspect", "contained", "fabric"})
+_END_WITHOUT_RESET = frozenset({"fabric", *OVER_AT_ONCE})
 
 
 def without_pending(board: Board, policy: Policy) -> Board:

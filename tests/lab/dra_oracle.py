@@ -1,4 +1,4 @@
-"""What Kubernetes' own code answers: a small Go program, asked by lines of JSON."""
+"""What Kubernetes' own code answers: a small Go program that reads and writes lines of JSON."""
 
 import json
 import subprocess

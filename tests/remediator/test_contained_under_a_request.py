@@ -27,7 +27,7 @@ OBSERVED = msgspec.structs.replace(ENFORCED, rows=tuple(SHIPPED))
 STOPPED = msgspec.structs.replace(ENFORCED, stopped="ana: bad driver")
 
 
-def seen(second: float, *, job_since: float | None) -> NodeView:
+def node_at(second: float, *, job_since: float | None) -> NodeView:
     """XID 94 on slice 5; ever since the driver requests to drain and reset (recovery action 4)."""
     error = msgspec.structs.replace(xid(94, gi=5), placement=MemorySlices(4, 1), gi_profile_id=19)
     sick = mig_gpu(0, error, recovery_action=action(4, 1, second))
@@ -45,11 +45,11 @@ def seen(second: float, *, job_since: float | None) -> NodeView:
 def test_a_job_is_not_evicted_for_an_error_of_a_day_ago(before: Policy, job_since: float) -> None:
     stored = Stored()
     for second in (2, 60, 6 * HOUR, DAY - 10):
-        settle(stored, seen(second, job_since=job_since), second, before)
+        settle(stored, node_at(second, job_since=job_since), second, before)
     assert "NoExecute" not in stored.effects().values()
 
     for second in (DAY, DAY + 4, DAY + 60):
-        settle(stored, seen(second, job_since=job_since), second, ENFORCED)
+        settle(stored, node_at(second, job_since=job_since), second, ENFORCED)
 
     assert stored.effects() == dict.fromkeys(ALL_SEVEN, "NoSchedule")
 
@@ -57,7 +57,7 @@ def test_a_job_is_not_evicted_for_an_error_of_a_day_ago(before: Policy, job_sinc
 def test_a_job_of_that_moment_is_evicted_from_its_slice_alone() -> None:
     stored = Stored()
     for second in (2, 6):
-        settle(stored, seen(second, job_since=-60), second, ENFORCED)
+        settle(stored, node_at(second, job_since=-60), second, ENFORCED)
 
     effects = stored.effects()
     assert effects.pop(SLICE_5) == "NoExecute"

@@ -53,7 +53,7 @@ def sick(index: int, second: float, **fields: Any) -> GpuHealth:
     return gpu(index, xid(95), recovery_action=action(1, 1, second), **fields)
 
 
-def seen(second: float, *gpus: GpuHealth) -> NodeView:
+def node_at(second: float, *gpus: GpuHealth) -> NodeView:
     """A fresh report of the node; of one sick GPU unless others are given."""
     gpus = gpus or (sick(0, second),)
     return view(*gpus, report=report(*gpus, observed_at=at(second)))
@@ -61,15 +61,15 @@ def seen(second: float, *gpus: GpuHealth) -> NodeView:
 
 def silent(second: float, *gpus: GpuHealth) -> NodeView:
     """The agent of the node is being upgraded."""
-    return with_fields(seen(second, *gpus), stale="silent for 151 s")
+    return with_fields(node_at(second, *gpus), stale="silent for 151 s")
 
 
-def tainted_then(rows: Policy, second: float = 100) -> Stored:
+def stored_after(rows: Policy, second: float = 100) -> Stored:
     """A GPU was tainted, and another policy takes the taint away."""
     stored = Stored()
-    settle(stored, seen(2), 2, TAINTS)
+    settle(stored, node_at(2), 2, TAINTS)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    settle(stored, seen(second), second, rows)
+    settle(stored, node_at(second), second, rows)
     assert stored.effects() == {}
     return stored
 
@@ -79,28 +79,28 @@ def reason(stored: Stored) -> str:
 
 
 def test_a_mode_that_is_raised_under_the_emergency_stop_taints_nothing() -> None:
-    stored = tainted_then(without("gpu", STOPPED))
+    stored = stored_after(without("gpu", STOPPED))
 
-    settle(stored, seen(5000), 5000, STOPPED)
+    settle(stored, node_at(5000), 5000, STOPPED)
     assert (stored.effects(), reason(stored)) == ({}, "EmergencyStop")
 
-    settle(stored, seen(6000), 6000, TAINTS)
+    settle(stored, node_at(6000), 6000, TAINTS)
     assert stored.effects() == {"gpu-0": "NoSchedule"}, "once the stop is over"
 
 
 def test_an_ignore_that_is_withdrawn_under_a_hold_taints_nothing() -> None:
     stored = Stored()
-    settle(stored, seen(2), 2, TAINTS)
+    settle(stored, node_at(2), 2, TAINTS)
     stored.intend("Ignore", LASTS)
-    settle(stored, seen(100), 100, TAINTS)
+    settle(stored, node_at(100), 100, TAINTS)
     stored.intend("Hold", until(DAY))
-    settle(stored, seen(200), 200, TAINTS)
+    settle(stored, node_at(200), 200, TAINTS)
     stored.intend("Ignore", None)
 
-    settle(stored, seen(300), 300, TAINTS)
+    settle(stored, node_at(300), 300, TAINTS)
     assert (stored.effects(), reason(stored)) == ({}, "Human")
 
-    settle(stored, seen(DAY + 1), DAY + 1, TAINTS)
+    settle(stored, node_at(DAY + 1), DAY + 1, TAINTS)
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 
@@ -108,9 +108,9 @@ def test_an_exemption_that_ends_in_a_maintenance_window_taints_nothing() -> None
     spares = Exemption(name="exempt[0]", area=HERE, why="burn-in", until=at(3600))
     window = Window(name="firmware", area=HERE, when=Once(at(50), at(DAY)))
     rows = msgspec.structs.replace(TAINTS, exempt=(spares,), maintenance=(window,))
-    stored = tainted_then(rows)
+    stored = stored_after(rows)
 
-    settle(stored, seen(3601), 3601, rows.at(at(3601)))
+    settle(stored, node_at(3601), 3601, rows.at(at(3601)))
     assert (stored.effects(), reason(stored)) == ({}, "Maintenance")
 
 
@@ -119,7 +119,7 @@ def test_a_class_that_is_enforced_again_takes_no_more_than_the_budget_has_left()
     rows, stored = policy(limits, ceiling="NoSchedule"), Stored()
 
     def moment(second: float, *others: GpuHealth) -> NodeView:
-        return seen(second, sick(0, second), sick(1, second), *others)
+        return node_at(second, sick(0, second), sick(1, second), *others)
 
     settle(stored, moment(2, gpu(2), gpu(3)), 2, rows)
     settle(stored, moment(100, dead(2), dead(3)), 100, without("gpu", rows))
@@ -132,7 +132,7 @@ def test_a_class_that_is_enforced_again_takes_no_more_than_the_budget_has_left()
 def test_an_exemption_that_ends_while_nothing_is_known_taints_nothing() -> None:
     """The GPU was reset while it was exempt, and its agent fell silent."""
     spares = Exemption(name="exempt[0]", area=HERE, why="burn-in")
-    stored = tainted_then(msgspec.structs.replace(TAINTS, exempt=(spares,)))
+    stored = stored_after(msgspec.structs.replace(TAINTS, exempt=(spares,)))
     well = gpu(0, epoch=2, epoch_started=at(3000), recovery_action=action(0, 3000, 3000))
 
     settle(stored, silent(3000, well), 9000, TAINTS)
@@ -151,10 +151,10 @@ def test_an_agent_that_is_silent_brings_back_no_taint_of_a_class_that_is_observe
         return sick(0, second, fabric=FabricHealth(state=3, status=0))
 
     stored, rows = Stored(), without("gpu", STOPPED)
-    settle(stored, seen(0.5, moment(0.5, status=15)), 0.5, TAINTS)
-    settle(stored, seen(5, both(5)), 5, TAINTS)
+    settle(stored, node_at(0.5, moment(0.5, status=15)), 0.5, TAINTS)
+    settle(stored, node_at(5, both(5)), 5, TAINTS)
     assert stored.incident.status.fault.classes == ("fabric", "gpu")
-    settle(stored, seen(100, both(100)), 100, rows)
+    settle(stored, node_at(100, both(100)), 100, rows)
     assert stored.effects() == {}
 
     settle(stored, silent(100, both(100)), 2000, rows)
@@ -171,10 +171,10 @@ def test_siblings_of_a_failed_slice_stay_free_while_the_agent_is_silent() -> Non
         return mig_gpu(0, *errors, recovery_action=action(0, 4900, second))
 
     stored, low = Stored(), without("gpu")
-    settle(stored, seen(2, whole(2)), 2, TAINTS)
+    settle(stored, node_at(2, whole(2)), 2, TAINTS)
     assert set(stored.effects()) == set(ALL_SEVEN)
-    settle(stored, seen(100, whole(100)), 100, low)
-    settle(stored, seen(5002, part(5002)), 5002, low)
+    settle(stored, node_at(100, whole(100)), 100, low)
+    settle(stored, node_at(5002, part(5002)), 5002, low)
     assert stored.effects() == {SLICE_5: "NoSchedule"}
 
     settle(stored, silent(5002, part(5002)), 5200, low)
@@ -184,7 +184,7 @@ def test_siblings_of_a_failed_slice_stay_free_while_the_agent_is_silent() -> Non
 
 def test_a_slice_that_is_named_while_nothing_is_tainted_is_tainted_alone_later() -> None:
     def moment(second: float, gi: int | None) -> NodeView:
-        return seen(second, mig_gpu(0, xid(94, gi=gi), recovery_action=action(0, -1, second)))
+        return node_at(second, mig_gpu(0, xid(94, gi=gi), recovery_action=action(0, -1, second)))
 
     stored = Stored()
     for second in (0.5, 4):
@@ -199,15 +199,15 @@ def test_a_slice_that_is_named_while_nothing_is_tainted_is_tainted_alone_later()
 
 
 def test_an_incident_whose_taint_was_taken_away_still_counts_as_a_repeat() -> None:
-    stored = tainted_then(without("gpu"))
+    stored = stored_after(without("gpu"))
     well = gpu(0, epoch=2, epoch_started=at(200), recovery_action=action(0, 200, 200))
     rows = msgspec.structs.replace(TAINTS, rows=policy(LIFTED, soak=timedelta(seconds=60)).rows)
     for second in (201.0, 300.0, 301.0):
         later = msgspec.structs.replace(well, recovery_action=action(0, 200, second))
-        settle(stored, seen(second, later), second, rows)
+        settle(stored, node_at(second, later), second, rows)
     assert stored.incident.status.phase == "Recovered"
 
     again = gpu(0, xid(95, seen=400), recovery_action=action(1, 401, 402), epoch=2)
-    settle(stored, seen(402, again), 402, rows)
+    settle(stored, node_at(402, again), 402, rows)
 
     assert [it.status.history.recurrence for it in stored.incidents.values()] == [1, 2]

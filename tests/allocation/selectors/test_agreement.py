@@ -17,7 +17,7 @@ from tests.lab.examples import examples
 Json = dict[str, Any]
 
 
-def selected(device: Json) -> SelectedDevice:
+def device_of(device: Json) -> SelectedDevice:
     """Return a device of a ResourceSlice as a selector sees it."""
     attributes: dict[str, Any] = {}
     versions: dict[str, Any] = {}
@@ -41,7 +41,9 @@ def word(answer: Json) -> str:
     return "Fails" if "error" in answer else "Matches" if answer["matches"] else "NoMatch"
 
 
-def compared(oracle: Path, expressions: Iterable[str]) -> Iterator[tuple[str, str, str, Answer]]:
+def pairs_of_answers(
+    oracle: Path, expressions: Iterable[str]
+) -> Iterator[tuple[str, str, str, Answer]]:
     """Yield each expression and name of a device, with both answers."""
     pairs = [(expression, name) for expression in expressions for name in DEVICES]
     questions = [
@@ -50,13 +52,13 @@ def compared(oracle: Path, expressions: Iterable[str]) -> Iterator[tuple[str, st
     ]
     selectors = {expression: Selector(expression) for expression, _ in pairs}
     for (expression, name), theirs in zip(pairs, answers(oracle, questions), strict=True):
-        yield expression, name, word(theirs), selectors[expression].answer(selected(DEVICES[name]))
+        yield expression, name, word(theirs), selectors[expression].answer(device_of(DEVICES[name]))
 
 
 def test_ours_is_theirs_wherever_selectors_are_as_people_write_them(dra_oracle_built: Path) -> None:
     wrong = [
         (expression, device, theirs, ours)
-        for expression, device, theirs, ours in compared(dra_oracle_built, EVALUATED)
+        for expression, device, theirs, ours in pairs_of_answers(dra_oracle_built, EVALUATED)
         if ours.says != theirs
     ]
 
@@ -64,7 +66,7 @@ def test_ours_is_theirs_wherever_selectors_are_as_people_write_them(dra_oracle_b
 
 
 def test_what_is_not_known_is_never_a_guess(dra_oracle_built: Path) -> None:
-    found = list(compared(dra_oracle_built, NOT_EVALUATED))
+    found = list(pairs_of_answers(dra_oracle_built, NOT_EVALUATED))
 
     assert [each for each in found if each[3].says not in {each[2], "NotEvaluated"}] == []
     unknown = {expression for expression, _, _, ours in found if ours.says == "NotEvaluated"}
@@ -91,7 +93,7 @@ EXPRESSIONS = st.recursive(
 def test_what_is_put_together_says_the_same(dra_oracle_built: Path, found: list[str]) -> None:
     wrong = [
         each
-        for each in compared(dra_oracle_built, found)
+        for each in pairs_of_answers(dra_oracle_built, found)
         if each[3].says not in {each[2], "NotEvaluated"} and not each[2].startswith("refused")
     ]
 
@@ -134,7 +136,7 @@ def test_quantities_and_versions_are_read_and_ordered_the_same(
 
     wrong = [
         each
-        for each in compared(dra_oracle_built, (*of_quantities, *of_versions, *bare))
+        for each in pairs_of_answers(dra_oracle_built, (*of_quantities, *of_versions, *bare))
         if each[1] == "bare" and each[3].says not in {each[2], "NotEvaluated"}
     ]
 

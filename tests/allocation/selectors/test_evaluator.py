@@ -13,7 +13,7 @@ from allocation.selectors.cel import Selector
 from allocation.selectors.device import SelectedDevice, names_read, with_names
 from allocation.selectors.evaluator import Evaluator, EvaluatorError
 from tests.allocation.selectors.examples import DEVICES, EVALUATED, NOT_EVALUATED
-from tests.allocation.selectors.test_agreement import selected
+from tests.allocation.selectors.test_agreement import device_of
 
 GPU = SelectedDevice(driver="gpu.nvidia.com", attributes={"type": "gpu"})
 SLICE = SelectedDevice(driver="gpu.nvidia.com", attributes={"type": "mig"})
@@ -57,7 +57,7 @@ def test_devices_that_differ_in_what_is_not_read_need_one_evaluation(
 @pytest.mark.parametrize("expression", [*EVALUATED, *NOT_EVALUATED])
 def test_what_an_expression_does_not_read_changes_no_answer(expression: str) -> None:
     selector, names = Selector(expression), names_read(expression)
-    for device in map(selected, DEVICES.values()):
+    for device in map(device_of, DEVICES.values()):
         whole, cut = selector.answer(device), selector.answer(with_names(device, names))
 
         assert whole.says in {cut.says, "NotEvaluated"}

@@ -38,33 +38,33 @@ func main() {
 	lines.Buffer(make([]byte, longest), longest)
 	out := json.NewEncoder(os.Stdout)
 	for lines.Scan() {
-		var asked question
-		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+		var posed question
+		if err := json.Unmarshal(lines.Bytes(), &posed); err != nil {
 			fmt.Fprintln(os.Stderr, "dra-oracle:", err)
 			os.Exit(1)
 		}
-		expression, known := compiled[asked.Expression]
+		expression, known := compiled[posed.Expression]
 		if !known {
-			expression = compiler.CompileCELExpression(asked.Expression, cel.Options{})
-			compiled[asked.Expression] = expression
+			expression = compiler.CompileCELExpression(posed.Expression, cel.Options{})
+			compiled[posed.Expression] = expression
 		}
-		if err := out.Encode(reply(expression, asked)); err != nil {
+		if err := out.Encode(reply(expression, posed)); err != nil {
 			os.Exit(1)
 		}
 	}
 }
 
-func reply(expression cel.CompilationResult, asked question) answer {
+func reply(expression cel.CompilationResult, posed question) answer {
 	if expression.Error != nil {
 		return answer{Compile: expression.Error.Error()}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	matches, _, err := expression.DeviceMatches(ctx, cel.Device{
-		Driver:                   asked.Driver,
-		AllowMultipleAllocations: asked.Device.AllowMultipleAllocations,
-		Attributes:               asked.Device.Attributes,
-		Capacity:                 asked.Device.Capacity,
+		Driver:                   posed.Driver,
+		AllowMultipleAllocations: posed.Device.AllowMultipleAllocations,
+		Attributes:               posed.Device.Attributes,
+		Capacity:                 posed.Device.Capacity,
 	})
 	if err != nil {
 		return answer{Error: err.Error()}
