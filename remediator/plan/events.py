@@ -198,7 +198,8 @@ def _on_pods(step: WriteStatus, board: Board, planned: Planned) -> Iterator[Even
         else set[str]()
     )
     # The same words again are the same Event, so no pod is warned twice.
-    emptied = new.eviction.evicting_at is not None and old.eviction.evicting_at is None
+    begins = new.eviction.evicting_at is not None and old.eviction.evicting_at is None
+    emptied = begins and bool(planned.granted.emptying)
     if new.eviction.tainted_at is not None and (emptied or planned.demanded.goal in EVICTING):
         for pod in new.scope.affected:
             if (emptied or pod.uid not in noted) and not _is_spared(

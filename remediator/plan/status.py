@@ -328,7 +328,12 @@ def _eviction(
     closed: bool,
 ) -> EvictionStatus:
     old, evicted = incident.status.eviction, _evicted_pods(board, incident.status)
-    evicting = clocks.unless_dated(board, old.evicting_at, fact=done.evicting)
+    # A rule that evicts although nothing calls for it any more has a date, too: a lost status must
+    # not make it new, and count in each rate, for as long as it stands.
+    stands = not planned.granted.emptying and any(
+        rule.effect in EVICTING for rule in board.rules.stored
+    )
+    evicting = clocks.unless_dated(board, old.evicting_at, fact=done.evicting or stands)
     drained = clocks.unless_dated(board, old.drained_at, fact=done.drained)
     return EvictionStatus(
         tainted_at=clocks.whole_taint_since(board, incident.status, now, tainted=done.tainted),

@@ -30,3 +30,20 @@ def test_an_incident_that_lost_its_status_is_filled_before_its_rules_are_made_ag
     history.a_driver_without_recovery_action(dies=0, index=0, then=61.0)
     history.a_status_is_lost(dies=2, ruled=False, then=0.1, which=0)
     history.teardown()
+
+
+def test_a_rule_that_evicts_by_a_status_that_is_lost_uses_up_no_rate_for_ever() -> None:
+    """The kernel log alone reports its GPU then, while a pod waits on the other one."""
+    history = EvictHistory()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.a_policy(plan=Evict(within=timedelta(seconds=30), then="wait"))
+    history.a_reset_that_only_a_user_can_report(
+        code=48, dies=0, index=1, new=79, sources=("nvml",)
+    )
+    history.a_status_is_lost(dies=6, ruled=True, then=11.0, which=1)
+    history.a_reboot(dies=0, then=0.5)
+    history.a_reset_that_only_a_user_can_report(
+        code=119, dies=6, index=1, new=120, sources=("syslog", "kmsg")
+    )
+    history.a_sick_gpu_is_held_for_long(index=0, then=0.1, why="500 InternalError: two budgets")
+    history.teardown()
