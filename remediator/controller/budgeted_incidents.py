@@ -52,7 +52,6 @@ class BudgetedIncidents:
 def _counts_until(incident: Incident) -> datetime | None:
     """Return when what an incident began is out of every rate; None where it began nothing."""
     status = incident.status
-    begun = [
-        at for at in (status.eviction.tainted_at, status.eviction.evicting_at) if at is not None
-    ]
+    dates = (status.eviction.tainted_at, status.eviction.evicting_at, status.repair.requested_at)
+    begun = [at for at in dates if at is not None]
     return max(begun) + LONGEST_RATE if begun else None

@@ -115,5 +115,4 @@ class Takeover:
 
 def _budget_times(incident: Incident) -> tuple[datetime | None, datetime | None]:
     """Return what budgets count of an incident beside its rules."""
-    request = incident.status.repair.request
-    return incident.status.eviction.evicting_at, request.since_time if request else None
+    return incident.status.eviction.evicting_at, incident.status.repair.requested_at

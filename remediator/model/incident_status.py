@@ -68,6 +68,7 @@ _API_NAMES = {
     "clock_set_back_ms": "clockSetBackMilliseconds",
     "tainted_at": "taintedTime",
     "evicting_at": "evictingTime",
+    "requested_at": "requestedTime",
     "empty_since": "emptySinceTime",
     "drained_at": "drainedTime",
     "evicted": "evictedPods",
@@ -322,6 +323,8 @@ class RepairStatus(Group, frozen=True):
     """The repair that is needed: a value of `words.NEEDS`."""
     request: RepairRequest | None = None
     """None: a repair of the node is not needed, or may not be requested yet."""
+    requested_at: datetime | None = None
+    """When the last request began. It stays when that one has ended, for the rates."""
     answered: int = 0
     """How often another boot has followed a request that was called for. After each but the last
     the GPU was sick again."""

@@ -56,6 +56,7 @@ from remediator.plan.stages import (
     Demanded,
     EvictionDemand,
     Record,
+    Repair,
     Wake,
     first_wake,
 )
@@ -445,4 +446,6 @@ def _ignore(known: _Known, demanded: Demanded) -> Demanded:
         deferrals=(),
         wake=known.first_wake(demanded.wake),
         eviction=eviction,
+        # Nothing is called for, so nothing here makes room for a call that a neighbour waits for.
+        repair=Repair(needs=demanded.repair.needs),
     )

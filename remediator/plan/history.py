@@ -57,7 +57,8 @@ def recurrence(
 def counts_as_repeat(incident: Incident, row_of: Callable[[FaultClass], Row]) -> bool:
     """Whether a taint stood for an incident, or would have in enforce with rules served.
 
-    An incident that was over before a taint, such as an error of a peer, is no repeat, and has no
+    So does a reboot that followed its call: no GPU stops one job after another, tainted or not. An
+    incident that was over before either, such as an error of a peer, is no repeat, and has no
     probation. Nor has one of a class that restricts nothing, such as a remap that a planned reset
     carries out.
     """
@@ -68,7 +69,8 @@ def counts_as_repeat(incident: Incident, row_of: Callable[[FaultClass], Row]) ->
     spared |= any(UNSERVED in entry.text for entry in status.timeline)
     # By its ceiling alone: the mode may have been another one then.
     spared &= row_of(class_of(status.fault.fault_class)).highest not in {"observe", "None"}
-    return tainted or incident.blank or was_lost(incident) or spared
+    repaired = status.repair.answered > 0
+    return tainted or repaired or incident.blank or was_lost(incident) or spared
 
 
 def is_lost(blank: Incident, now: datetime) -> bool:

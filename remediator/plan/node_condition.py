@@ -95,7 +95,8 @@ def conditions(
 
     `stopped` is the reason why no new disruption may begin on this node now, such as the emergency
     stop; "" when one may. `unsettled`: this decision makes room in the caps, so the next one may
-    promise time to pods that a call would override.
+    promise time to pods that a call would override. Nor is anything called for before an incident
+    has recorded it: the budgets and the limit of repeats count what is recorded.
     """
     # Conditions that were not read may say True: what is not known is neither repeated nor taken
     # back.
@@ -107,10 +108,9 @@ def conditions(
     answer: _Answer | None = _SWITCHED_OFF
     if options.enabled:
         old = stored.get(REPAIR_NEEDED)
-        answer = _answer(view, decided, due, old, now, options.deadline, stopped)
-        # Those pods get their time first; a call that was made before stays.
-        if unsettled and answer and answer.needed and not view.repair_called:
-            answer = None
+        recorded = any(due_gpu.stands and due_gpu.request for due_gpu in due)
+        begins = recorded and not unsettled
+        answer = _answer(view, decided, due, old, now, options.deadline, stopped, begins=begins)
     if answer is None:
         return ()
     # Where the option is off, an alias of before is taken back, in the same write as the condition:
@@ -171,8 +171,13 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     now: datetime,
     deadline: timedelta,
     stopped: str,
+    *,
+    begins: bool,
 ) -> _Answer | None:
-    """Return what the condition should read, None where an unknown state leaves it as it is."""
+    """Return what the condition should read, None where an unknown state leaves it as it is.
+
+    `begins`: a call may begin in this decision; one that was made before stays without.
+    """
     undecided = [board for board, planned in pairs if _is_undecided(board, planned)]
     stated = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
     stands = old is not None and is_call(old, view.boot_id) and _still_stands(pairs, due, old)
@@ -195,10 +200,12 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     certain = len(free) == len(due) and not undecided
     if not stands:
         # A lost incident of one GPU may count against a call for another.
-        answer = None if undecided and answer and answer.needed else answer
+        waits = bool(undecided) or not begins
+        answer = None if waits and answer and answer.needed else answer
         if answer or not stated:
             return answer
-        over = f"what was called for is over, and nothing is known since then: {_needs(due)}"
+        since = "nothing is known since then" if undecided else "the next call is not recorded yet"
+        over = f"what was called for is over, and {since}: {_needs(due)}"
         return _Answer(needed=False, reason=VERIFYING, message=_cut_message(over))
     if (answer and answer.needed) or (free and certain):
         return answer

@@ -27,7 +27,7 @@ from remediator.model.incident import Incident
 from remediator.model.incident_caps import cut
 from remediator.model.incident_status import DeviceEvictions, EvictionStatus
 from remediator.model.pod import PodFacts
-from remediator.plan import overrides
+from remediator.plan import history, overrides
 from remediator.plan.board import Board
 from remediator.plan.clocks import start_of_within
 from remediator.plan.stages import Planned
@@ -145,9 +145,12 @@ def with_promises(
     for board, planned in decided:
         opened = (incident for incident in board.incidents if incident.open)
         incident = planned.incident or next(opened, None)
+        name, hold = _hold_on(board, planned, incident, now)
+        pods = (*_there(board, seen), *somewhere)
+        if hold is not None and (pods or seen.unknown):
+            why = f"{cut(intent.in_words('Hold', hold), WORDS_LIMIT)}, incident {name}"
+            found.append(Promise(why=why, pods=pods, until=hold.until))
         if incident is not None:
-            held = _promise_of_hold(board, planned, incident, seen, somewhere, now)
-            found += [held] if held else []
             found += _promises_of_within(board, planned, incident, seen, now)
     found.sort(key=lambda promise: (promise.why, promise.pods))
     return msgspec.structs.replace(seen, promised=tuple(found))
@@ -163,25 +166,21 @@ def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:
     return (f"not overridden: {', '.join(parts)}",) if parts else ()
 
 
-def _promise_of_hold(  # noqa: PLR0917 - everything that it rests on
-    board: Board,
-    planned: Planned,
-    incident: Incident,
-    seen: Neighbours,
-    somewhere: tuple[str, ...],
-    now: datetime,
-) -> Promise | None:
-    """Return what a user's hold promises to pods that hold the GPU, or may."""
-    hold: intent.Intent | None = overrides.in_force(planned.record.intents, "Hold")
+def _hold_on(
+    board: Board, planned: Planned, incident: Incident | None, now: datetime
+) -> tuple[str, intent.Intent | None]:
+    """Return the incident by which a user holds a GPU, and the hold.
+
+    It lasts beyond a recovery: the next incident would inherit it.
+    """
+    if incident is None:
+        name, lasting = history.inheritance(board.incidents, board.uuid, now)
+        return name, lasting.get("Hold")
     # Where nothing is decided no intent is recorded: what the spec has counts.
     if planned.demanded.undecided is not None:
         own = incident.spec.intents.get("Hold")
-        hold = own if own is not None and intent.counts(own, now) else None
-    pods = (*_there(board, seen), *somewhere)
-    if hold is None or not (pods or seen.unknown):
-        return None
-    why = f"{cut(intent.in_words('Hold', hold), WORDS_LIMIT)}, incident {incident.name}"
-    return Promise(why=why, pods=pods, until=hold.until)
+        return incident.name, own if own is not None and intent.counts(own, now) else None
+    return incident.name, overrides.in_force(planned.record.intents, "Hold")
 
 
 def _promises_of_within(

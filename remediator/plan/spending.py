@@ -231,11 +231,11 @@ class Spending:
             since = self._now - caps.rate.within
             begun = begins(self._fleet, "taint" if action == "taint" else "evict", since, self._now)
             if action == "call":
-                called = (
-                    (call.spec.uuid, request.since_time)
-                    for call, request in _calls_for_repair(self._fleet)
-                )
-                begun = {gpu: at for gpu, at in called if at > since} | begun
+                for incident in self._fleet.incidents:
+                    at = incident.status.repair.requested_at
+                    if at is not None and at > since:
+                        gpu = incident.spec.uuid
+                        begun[gpu] = max(at, begun.get(gpu, at))
             # A date later than now (another clock) counts as now: the action has begun, and the
             # rate cannot be computed from a date in the future.
             self._begun[key] = {gpu: min(at, self._now) for gpu, at in begun.items()}

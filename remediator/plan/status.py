@@ -251,12 +251,7 @@ def status(
         scope=_scope(board, planned, incident, over=closed or closes),
         stay=_stay(board, incident, now, news=news),
         eviction=_eviction(board, planned, incident, done, now, closed=closed),
-        repair=RepairStatus(
-            needs=NEEDS[planned.demanded.repair.needs],
-            request=request,
-            answered=old.repair.answered + _is_answered(board, old.repair.request, request),
-            missing_since=clocks.missing_since(board, old, now, signal=news),
-        ),
+        repair=_repair(board, planned, incident, request, now, news=news),
         recovery=_recovery(board, planned, incident, now, news=news),
         policy=PolicyStatus(
             mode=MODES[mode],
@@ -275,16 +270,33 @@ def status(
     return msgspec.structs.replace(new, timeline=timeline(old, new, planned, now))
 
 
-def _is_answered(board: Board, before: RepairRequest | None, request: RepairRequest | None) -> bool:
-    """Whether a call ends in another boot now, healed or not.
-
-    A GPU that falls away and comes back, and a reboot that nobody has called for, answer none.
-    """
-    if before is None or before.called_time is None:
-        return False
-    # That of a board that seems to be away is kept, in whichever boot its node is.
-    ends = request is None or request.since_time != before.since_time
-    return ends and clocks.stay_of_machine(board).new_boot(clocks.Stay(boot_id=before.boot_id))
+def _repair(
+    board: Board,
+    planned: Planned,
+    incident: Incident,
+    request: RepairRequest | None,
+    now: datetime,
+    *,
+    news: bool,
+) -> RepairStatus:
+    old = incident.status.repair
+    before, here = old.request, clocks.stay_of_machine(board)
+    begins = request is not None and (before is None or request.since_time != before.since_time)
+    # By another boot, healed or not: a GPU that falls away and comes back answers no call. That of
+    # a board that seems to be away is kept, in whichever boot its node is.
+    answered = (
+        before is not None
+        and before.called_time is not None
+        and (begins or request is None)
+        and here.new_boot(clocks.Stay(boot_id=before.boot_id))
+    )
+    return RepairStatus(
+        needs=NEEDS[planned.demanded.repair.needs],
+        request=request,
+        requested_at=request.since_time if request and begins else old.requested_at,
+        answered=old.answered + answered,
+        missing_since=clocks.missing_since(board, incident.status, now, signal=news),
+    )
 
 
 def _scope(board: Board, planned: Planned, incident: Incident, *, over: bool) -> ScopeStatus:

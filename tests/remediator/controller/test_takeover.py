@@ -77,16 +77,7 @@ def test_a_rule_that_evicts_and_that_no_watch_has_reported_delays_an_eviction(ro
     "begun",
     [
         {"eviction": {"evictingTime": MOMENT}},
-        {
-            "repair": {
-                "request": {
-                    "sinceTime": MOMENT,
-                    "firstTime": MOMENT,
-                    "need": "NodeReboot",
-                    "node": ELSEWHERE,
-                }
-            }
-        },
+        {"repair": {"requestedTime": MOMENT}},
     ],
 )
 def test_an_incident_that_has_begun_and_that_no_watch_has_reported_delays_an_eviction(

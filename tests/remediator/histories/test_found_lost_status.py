@@ -37,9 +37,7 @@ def test_a_rule_that_evicts_by_a_status_that_is_lost_uses_up_no_rate_for_ever() 
     history = EvictHistory()
     history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
     history.a_policy(plan=Evict(within=timedelta(seconds=30), then="wait"))
-    history.a_reset_that_only_a_user_can_report(
-        code=48, dies=0, index=1, new=79, sources=("nvml",)
-    )
+    history.a_reset_that_only_a_user_can_report(code=48, dies=0, index=1, new=79, sources=("nvml",))
     history.a_status_is_lost(dies=6, ruled=True, then=11.0, which=1)
     history.a_reboot(dies=0, then=0.5)
     history.a_reset_that_only_a_user_can_report(

@@ -82,6 +82,15 @@ def test_incidents_of_a_class_that_restricts_nothing_are_no_repeats(
     assert last(stored).status.history.recurrence == count
 
 
+@pytest.mark.parametrize("answered", [0, 1])
+def test_a_reboot_that_was_called_for_counts_without_a_taint(answered: int) -> None:
+    """A GPU that nothing publishes is never tainted, and stops its node's jobs all the same."""
+    status = make_status(fault_class="lost", mode="Enforce", closed_at=at(900), answered=answered)
+    one = Incident(ObjectMeta(name="one"), IncidentSpec(NODE, uuid(0)), status)
+
+    assert history.counts_as_repeat(one, THREE_A_MONTH.row) is bool(answered)
+
+
 def test_the_third_incident_in_thirty_days_needs_a_person() -> None:
     stored = Stored()
     for start in (0, 5 * DAY, 10 * DAY):

@@ -8,14 +8,17 @@ import pytest
 from exporter.model.node_health import GpuHealth, MemoryHealth
 from kubeapi.types import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.incident_status import RepairRequest
 from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.plan.events import CONDITION_REASONS, Event
 from remediator.plan.node_condition import OFF, WAITING
 from remediator.plan.node_decision import decide_node
+from remediator.plan.steps import WriteStatus
 from remediator.plan.view import Fleet, NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
 from remediator.policy.table import Mode, Policy
 from tests.remediator.builders import (
+    LASTS,
     RESET,
     Stored,
     action,
@@ -25,6 +28,7 @@ from tests.remediator.builders import (
     make_status,
     policy,
     repair_request,
+    report_with,
     until,
     uuid,
     view,
@@ -36,6 +40,7 @@ from tests.remediator.plan.handover import ON, node, pair, reconciled, repair
 from tests.remediator.playing import claim, pod
 
 HOUR = 3600.0
+ONE_IN_TEN = msgspec.structs.replace(LIFTED, evict=Caps(rate=Rate(1, timedelta(minutes=10))))
 WORN = gpu(0, memory=MemoryHealth(row_remap_failed="True", remap_observed_at=at(0)))
 """It needs a replacement, and its class never evicts."""
 
@@ -327,6 +332,37 @@ class TestWait:
         assert reconciled(stored, seen, HOUR + 1)[0] == "True"
 
 
+def test_nothing_is_called_for_that_no_incident_has_recorded() -> None:
+    """The budgets and the limit of repeats count what is recorded: here no status is written."""
+    stored = Stored()
+    assert reconciled(stored, idle(dead()), 1)[0] == "True"
+    again = idle(gpu(0, xid(79, 100), presence="Lost", presence_since=at(100)))
+    seen = with_fields(again, report=report_with(again, boot_id="boot-2", observed_at=at(120)))
+
+    for second in (120, 130, 600, HOUR, 3 * HOUR):
+        facts = NodeFacts(name="node-a", uid="u", conditions=tuple(stored.conditions.values()))
+        whole = with_fields(stored.over(seen), facts=facts, nodes_known=True)
+        for step in decide_node(whole, stored.fleet(), policy(LIFTED), at(second), ON).steps:
+            if not isinstance(step, WriteStatus):
+                stored.take(step, at(second))
+        condition = stored.conditions[REPAIR_NEEDED]
+        assert (condition.status, condition.reason) == ("False", "RepairBeingVerified")
+        assert "the next call is not recorded yet" in condition.message
+
+    assert reconciled(stored, seen, 3 * HOUR + 1)[0] == "True"
+
+
+def test_a_gpu_that_a_user_ignores_frees_no_call_of_its_neighbour() -> None:
+    stored, rows = Stored(), policy(ONE_IN_TEN)
+    assert reconciled(stored, idle(dead()), 1, rows)[0] == "True"
+    stored.intend("Ignore", LASTS)
+    assert reconciled(stored, idle(dead()), 40, rows)[1] == "NoRepairNeeded"
+    both = view(dead(), gpu(1, xid(79, 55), presence="Lost", presence_since=at(55)), pods=())
+
+    for second in (60, 64, 300):
+        assert reconciled(stored, both, second, rows)[:2] == ("False", "Deferred")
+
+
 class TestCosts:
     """A call counts as an eviction, for calls; what evicts already costs no second time."""
 
@@ -358,16 +394,25 @@ class TestCosts:
         assert self.held(none, Fleet())
         assert not self.held(none, Fleet(incidents=(mine,)), incident=mine)
 
-    def test_calls_count_for_the_rate(self) -> None:
-        rate = Caps(rate=Rate(1, timedelta(minutes=10)))
-        limits = msgspec.structs.replace(LIFTED, evict=rate)
+    @pytest.mark.parametrize("needed", [repair_request(at(-601)), None])
+    def test_calls_count_for_the_rate_also_once_the_gpu_is_well(
+        self, needed: RepairRequest | None
+    ) -> None:
+        def fleet(seconds: float) -> Fleet:
+            one = an_incident("b0", mode="Enforce", request=needed, requested_at=at(seconds))
+            return Fleet(incidents=(one,))
 
-        assert "evict.rate=1 in 10m" in self.held(limits, Fleet(incidents=(self.CALLED,)))
-        old = msgspec.structs.replace(
-            self.CALLED,
-            status=with_fields(self.CALLED.status, request=repair_request(at(-601))),
-        )
-        assert not self.held(limits, Fleet(incidents=(old,)))
+        assert "evict.rate=1 in 10m" in self.held(ONE_IN_TEN, fleet(-60))
+        assert not self.held(ONE_IN_TEN, fleet(-601))
+
+    def test_a_gpu_that_is_well_leaves_the_date_of_its_request(self) -> None:
+        stored = Stored()
+        assert reconciled(stored, idle(dead()), 1)[0] == "True"
+
+        reconciled(stored, idle(gpu(0, recovery_action=action(0, 30, 60))), 60)
+
+        repair = stored.incident.status.repair
+        assert (repair.request, repair.requested_at) == (None, at(1))
 
     def test_two_calls_of_one_look_are_two(self) -> None:
         both = (desired("a0", calls="node-reboot"), desired("b0", calls="node-reboot"))

@@ -21,6 +21,7 @@ from remediator.policy.windows import Once, Window
 from tests.remediator.builders import (
     RESET,
     Stored,
+    action,
     at,
     dead,
     gpu,
@@ -159,6 +160,20 @@ class TestHold:
         stored = self.held(busy(sick()))
         stated = reconciled(stored, busy(sick()), HOUR, msgspec.structs.replace(milder, rows=rows))
         assert stated[0] == "False"
+
+    def test_it_counts_after_its_incident_has_recovered(self) -> None:
+        stored = self.held(busy(sick()))
+        for second in (20, 700, 1400):
+            reconciled(stored, busy(gpu(1, recovery_action=action(0, 10, second))), second)
+        assert not stored.incidents[SECOND].open
+
+        seen = busy(gpu(1, recovery_action=action(0, 10, HOUR)))
+        status, reason, message = reconciled(stored, seen, HOUR + 10)
+
+        assert (status, reason) == ("False", WAITING)
+        assert "not overridden: team/big (hold until 2026-01-05T15:00:00Z by " in message
+        assert f"incident {SECOND})" in message
+        assert reconciled(stored, seen, 3 * HOUR)[0] == "True"
 
     def test_it_counts_for_a_gpu_of_which_nothing_can_be_decided(self) -> None:
         seen = busy(sick())
