@@ -10,7 +10,7 @@ from simulator.cluster.build import STRIPPED, Recipe
 
 RECIPE = Recipe(
     name="dra-oracle",
-    title="the oracle of selectors",
+    title="the oracle of selectors and allocations",
     what="k8s.io/dynamic-resource-allocation v0.37.1 behind a small program",
     sources=Path(__file__).parent / "go" / "dra-oracle",
     programs=("dra-oracle",),
@@ -22,10 +22,18 @@ PATIENCE = 300.0
 
 def answers(programs: Path, questions: Iterable[Json]) -> list[Json]:
     """Return an answer for each question, in their order."""
-    text = "".join(f"{json.dumps(question)}\n" for question in questions)
+    return _replies([programs / "dra-oracle"], questions)
+
+
+def allocations(programs: Path, clusters: Iterable[Json]) -> list[Json]:
+    """Return for each cluster what is allocated on its nodes, and each device alone."""
+    return _replies([programs / "dra-oracle", "allocate"], clusters)
+
+
+def _replies(command: list[Path | str], lines: Iterable[Json]) -> list[Json]:
     done = subprocess.run(
-        [programs / "dra-oracle"],
-        input=text,
+        command,
+        input="".join(f"{json.dumps(line)}\n" for line in lines),
         capture_output=True,
         text=True,
         timeout=PATIENCE,

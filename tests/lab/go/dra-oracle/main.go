@@ -1,5 +1,6 @@
-// Command dra-oracle says what Kubernetes' own code makes of a CEL selector and a device: a line of
-// JSON in, a line out. Tests ask it what ours has to answer.
+// Command dra-oracle says what Kubernetes' own code makes of a CEL selector and a device, or (with the
+// argument "allocate") of a cluster and a claim: a line of JSON in, a line out. Tests ask it what ours
+// has to answer.
 package main
 
 import (
@@ -28,29 +29,44 @@ type answer struct {
 	Error   string `json:"error,omitempty"`
 }
 
-const longest = 1 << 20
+const longest = 1 << 26
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "allocate" {
+		each(allocate)
+		return
+	}
 	compiled := map[string]cel.CompilationResult{}
 	// Those of a cluster with the gates of 1.37.
 	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(make([]byte, longest), longest)
-	out := json.NewEncoder(os.Stdout)
-	for lines.Scan() {
-		var posed question
-		if err := json.Unmarshal(lines.Bytes(), &posed); err != nil {
-			fmt.Fprintln(os.Stderr, "dra-oracle:", err)
-			os.Exit(1)
-		}
+	each(func(posed question) answer {
 		expression, known := compiled[posed.Expression]
 		if !known {
 			expression = compiler.CompileCELExpression(posed.Expression, cel.Options{})
 			compiled[posed.Expression] = expression
 		}
-		if err := out.Encode(reply(expression, posed)); err != nil {
+		return reply(expression, posed)
+	})
+}
+
+// each answers every line of the input by one of the output.
+func each[In, Out any](answer func(In) Out) {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(make([]byte, longest), longest)
+	out := json.NewEncoder(os.Stdout)
+	for lines.Scan() {
+		var posed In
+		if err := json.Unmarshal(lines.Bytes(), &posed); err != nil {
+			fmt.Fprintln(os.Stderr, "dra-oracle:", err)
 			os.Exit(1)
 		}
+		if err := out.Encode(answer(posed)); err != nil {
+			os.Exit(1)
+		}
+	}
+	if lines.Err() != nil {
+		fmt.Fprintln(os.Stderr, "dra-oracle:", lines.Err())
+		os.Exit(1)
 	}
 }
 

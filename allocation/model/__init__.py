@@ -1,0 +1,1 @@
+"""What the scheduler reads of a cluster to allocate devices. Pure."""

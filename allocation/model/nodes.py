@@ -1,0 +1,78 @@
+"""Nodes, and which of them a selector of a slice or a pod chooses (core/v1 NodeSelector). Pure."""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+_NAME = "metadata.name"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+class NodeSelectorError(ValueError):
+    """A selector that Kubernetes cannot read either: the scheduler gives up on the node."""
+
+
+class Requirement(msgspec.Struct, frozen=True, gc=False):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class Term(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """All of its requirements have to be met; one without any chooses no node."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Any of its terms has to be met."""
+
+    node_selector_terms: tuple[Term, ...] = ()
+
+
+class Node(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    labels: Mapping[str, str] = {}
+
+    def is_chosen(self, name: str, selector: NodeSelector | None, *, everywhere: bool) -> bool:
+        """Whether the three fields of a slice or a device choose it. Raises NodeSelectorError."""
+        if name or everywhere:
+            return everywhere if not name else name == self.name
+        return selector is not None and self.meets(selector)
+
+    def meets(self, selector: NodeSelector) -> bool:
+        """Raises NodeSelectorError, also where another term chooses the node."""
+        fields = {_NAME: self.name}
+        # Lists, because what Kubernetes cannot read is found beside what is not met.
+        answers = [
+            [_is_met(each, self.labels) for each in term.match_expressions]
+            + [_is_met(each, fields, of_fields=True) for each in term.match_fields]
+            for term in selector.node_selector_terms
+        ]
+        return any(answer and all(answer) for answer in answers)
+
+
+def _is_met(requirement: Requirement, found: Mapping[str, str], *, of_fields: bool = False) -> bool:
+    """As labels.Requirement of k8s.io/apimachinery; fields have two operators, and one value."""
+    value, values = found.get(requirement.key), requirement.values
+    match requirement.operator:
+        case "In" | "NotIn" if of_fields and len(values) != 1:
+            pass
+        case "In" if values:
+            return value in values
+        case "NotIn" if values:
+            return value not in values
+        case "Exists" if not (values or of_fields):
+            return value is not None
+        case "DoesNotExist" if not (values or of_fields):
+            return value is None
+        case "Gt" | "Lt" if not of_fields and len(values) == 1 and _INTEGER.fullmatch(values[0]):
+            if value is None or not _INTEGER.fullmatch(value):
+                return False
+            more = int(value) - int(values[0])
+            return more > 0 if requirement.operator == "Gt" else more < 0
+        case _:
+            pass
+    raise NodeSelectorError(f"{requirement.key} {requirement.operator} {list(values)} says nothing")

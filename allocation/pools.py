@@ -1,0 +1,208 @@
+"""The pools of devices that one node can use, and whether the scheduler takes devices from them.
+
+A driver replaces the slices of a pool one by one under a new generation. Until all of a generation
+are there, none of its devices is given away; nor while two devices have one name, or a partition
+consumes counters that nothing publishes. As `pools_incubating.go` of
+k8s.io/dynamic-resource-allocation v0.37.1, with the default gates of 1.37. Pure.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Literal, Self
+
+import msgspec
+
+from allocation.capacity import amount
+from allocation.model.nodes import Node
+from allocation.model.slices import PublishedDevice, ResourceSlice
+from allocation.usage import Usage
+from exporter.model.device import Device
+
+State = Literal["Complete", "Incomplete", "Replaced", "Invalid"]
+"""`Replaced`: a newer generation has begun, with no slice for this node yet."""
+PoolName = tuple[str, str]
+"""Driver and name."""
+Counters = dict[tuple[str, str], Fraction]
+"""By counter set and counter."""
+
+
+class Pool(msgspec.Struct, frozen=True):
+    driver: str
+    name: str
+    state: State
+    slices: tuple[ResourceSlice, ...]
+    """Those that have devices for the node, by name."""
+    elsewhere: tuple[ResourceSlice, ...] = ()
+    """Those with devices for other nodes, which may consume the same counters."""
+    counters: Counters = {}
+    """What its counter sets have in all."""
+    why: str = ""
+    """Of a state that is not Complete."""
+
+    @property
+    def binds_late(self) -> bool:
+        """Whether a device of it needs a condition before its pod is bound: it is taken last."""
+        devices = (device for _, device in self.devices())
+        return self.state == "Complete" and any(device.binding_conditions for device in devices)
+
+    def devices(self) -> list[tuple[ResourceSlice, PublishedDevice]]:
+        """Return the devices of the slices for the node, in the scheduler's order."""
+        return [(each, device) for each in self.slices for device in each.spec.devices]
+
+    def counters_left(self, usage: Usage) -> Counters:
+        """Return what allocated devices leave of its counters; it may be negative."""
+        left = dict(self.counters)
+        for given in (*self.slices, *self.elsewhere):
+            for device in given.spec.devices:
+                if device.consumes_counters and usage.is_used(given.device(device)):
+                    for key, consumed in counters_of(device).items():
+                        if key in left:
+                            left[key] -= consumed
+        return left
+
+    def holders_of_counters(self, usage: Usage, keys: Iterable[tuple[str, str]]) -> list[Device]:
+        """Return the allocated devices that consume any of these counters."""
+        names = set(keys)
+        return [
+            given.device(device)
+            for given in (*self.slices, *self.elsewhere)
+            for device in given.spec.devices
+            if names & counters_of(device).keys() and usage.is_used(given.device(device))
+        ]
+
+
+class Published:
+    """All slices of a cluster by node and by pool."""
+
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+        self._on_node: dict[str, list[ResourceSlice]] = {}
+        self._shared: list[ResourceSlice] = []
+        self._by_pool: dict[PoolName, list[ResourceSlice]] = {}
+        for each in slices:
+            if each.spec.node_name:
+                self._on_node.setdefault(each.spec.node_name, []).append(each)
+            else:
+                self._shared.append(each)
+            self._by_pool.setdefault(_pool_of(each), []).append(each)
+
+    def pools_of(self, node: Node) -> list[Pool]:
+        """Return the pools with devices for a node, in the scheduler's order.
+
+        Raises NodeSelectorError and CapacityError.
+        """
+        found: dict[PoolName, list[ResourceSlice]] = {}
+        for each in (*self._on_node.get(node.name, ()), *self._shared):
+            if not _uses_groups(each) and each.is_for(node):
+                found.setdefault(_pool_of(each), []).append(each)
+        pools = [self._pool(name, slices) for name, slices in found.items()]
+        return sorted(pools, key=lambda pool: (pool.binds_late, pool.driver, pool.name))
+
+    def _pool(self, name: PoolName, slices: Sequence[ResourceSlice]) -> Pool:
+        generation = max(each.spec.pool.generation for each in slices)
+        here = [each for each in slices if each.spec.pool.generation == generation]
+        here.sort(key=lambda each: each.metadata.name)
+        every = self._by_pool[name]
+        expected = here[0].spec.pool.resource_slice_count
+        if len(here) == expected:
+            return _built(name, here, ())
+        newest = max(each.spec.pool.generation for each in every)
+        if newest > generation:
+            why = f"generation {newest} replaces {generation}, and has nothing for this node yet"
+            return Pool(*name, "Replaced", tuple(here), why=why)
+        whole = [
+            each
+            for each in every
+            if each.spec.pool.generation == generation and not _uses_groups(each)
+        ]
+        if len(whole) != expected:
+            why = f"{len(whole)} of {expected} slices of generation {generation} are published"
+            return Pool(*name, "Incomplete", tuple(here), why=why)
+        names = {each.metadata.name for each in here}
+        return _built(name, here, [each for each in whole if each.metadata.name not in names])
+
+
+class Countdown:
+    """What is left of a pool's counters in one attempt to allocate."""
+
+    def __init__(self, left: Counters) -> None:
+        self._left = left
+
+    @classmethod
+    def begin(cls, pool: Pool, usage: Usage) -> Self:
+        return cls(pool.counters_left(usage))
+
+    def short(self, device: PublishedDevice) -> list[tuple[str, str]]:
+        """Return the counters that do not suffice for a device.
+
+        One that allocated devices have overdrawn keeps every partition of the pool back.
+        """
+        needed = counters_of(device)
+        return [key for key, left in self._left.items() if left < needed.get(key, Fraction())]
+
+    def take(self, device: PublishedDevice, sign: int = 1) -> None:
+        """Take what a device consumes; `sign` -1 gives it back."""
+        for key, consumed in counters_of(device).items():
+            self._left[key] -= sign * consumed
+
+
+def counters_of(device: PublishedDevice) -> Counters:
+    """Return what a device consumes. Raises CapacityError."""
+    found: Counters = {}
+    for consumption in device.consumes_counters:
+        for name, counter in consumption.counters.items():
+            key = (consumption.counter_set, name)
+            found[key] = found.get(key, Fraction()) + amount(counter.value)
+    return found
+
+
+def _pool_of(given: ResourceSlice) -> PoolName:
+    return given.spec.driver, given.spec.pool.name
+
+
+def _uses_groups(given: ResourceSlice) -> bool:
+    """Whether it needs DRADeviceCompatibilityGroups, an alpha gate of 1.37."""
+    return any(
+        consumption.compatibility_groups
+        for device in given.spec.devices
+        for consumption in device.consumes_counters
+    )
+
+
+def _built(name: PoolName, here: Sequence[ResourceSlice], others: Sequence[ResourceSlice]) -> Pool:
+    """Return a pool of which all slices are there."""
+    with_devices = tuple(each for each in here if not each.spec.shared_counters)
+    elsewhere = tuple(each for each in others if not each.spec.shared_counters)
+    sets = [each for given in (*here, *others) for each in given.spec.shared_counters]
+    why = _what_is_invalid(with_devices, elsewhere, [each.name for each in sets]) or ""
+    counters = {
+        (each.name, counter): amount(given.value)
+        for each in sets
+        for counter, given in each.counters.items()
+    }
+    for given in (*with_devices, *elsewhere) if not why else ():
+        for device in given.spec.devices:
+            if unknown := [key for key in counters_of(device) if key not in counters]:
+                why = f"{device.name} consumes a counter that no set has: {'/'.join(unknown[0])}"
+    if why:
+        return Pool(*name, "Invalid", with_devices, why=why)
+    return Pool(*name, "Complete", with_devices, elsewhere, counters)
+
+
+def _what_is_invalid(
+    here: Sequence[ResourceSlice], elsewhere: Sequence[ResourceSlice], sets: Sequence[str]
+) -> str | None:
+    names = Counter(device.name for given in here for device in given.spec.devices)
+    if twice := [each for each, number in names.items() if number > 1]:
+        return f"two of its devices are called {twice[0]}"
+    if twice := [each for each, number in Counter(sets).items() if number > 1]:
+        return f"two of its counter sets are called {twice[0]}"
+    known = set(sets)
+    for given in (*here, *elsewhere):
+        for device in given.spec.devices:
+            for consumption in device.consumes_counters:
+                if consumption.counter_set not in known:
+                    return (
+                        f"{device.name} consumes of {consumption.counter_set}, which no slice has"
+                    )
+    return None

@@ -1,0 +1,328 @@
+"""What the scheduler allocates for claims on a node: its own search, step by step. Pure.
+
+It takes the first device that fits, in the order of the pools, and goes back where the rest does
+not fit then. So the order decides also which failing selector is met. As
+`allocator_incubating.go` of k8s.io/dynamic-resource-allocation v0.37.1, which Kubernetes 1.37 runs
+with its default gates.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from fractions import Fraction
+
+import msgspec
+
+from allocation import capacity
+from allocation.candidates import Evaluate, Selection, counts_already
+from allocation.capacity import CapacityError
+from allocation.model.claims import Claim, Constraint, DeviceClass
+from allocation.model.nodes import Node, NodeSelectorError
+from allocation.model.slices import Attribute, PublishedDevice, ResourceSlice
+from allocation.pools import Countdown, Pool, Published
+from allocation.reasons import Outcome, Reason
+from allocation.usage import Usage, add_up
+from exporter.model.device import Device
+
+MOST_DEVICES = 32
+"""That one claim may have (`AllocationResultsMaxSize`)."""
+MOST_STEPS = 20_000
+"""Devices that are tried before we give up; the scheduler has 10 s for a node."""
+
+
+class _Failure(Exception):  # noqa: N818 - an outcome, which ends the search
+    """The scheduler gives up on the node."""
+
+
+class _Unknown(Exception):  # noqa: N818 - likewise
+    """What follows cannot be known here."""
+
+
+class _TooMany(Exception):  # noqa: N818 - likewise, of one way
+    """More devices than a claim may have, whichever they are."""
+
+
+class _Spot(msgspec.Struct, frozen=True):
+    """A device in the pools of the node."""
+
+    pool: Pool
+    given: ResourceSlice
+    device: PublishedDevice
+    name: Device
+    away: tuple[Reason, ...] = ()
+    """Selectors that keep it from a request, and whether it is for another node."""
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    selection: Selection
+    count: int
+    spots: tuple[_Spot, ...]
+    every: bool
+    """Whether it asks for all of the spots."""
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """What there is to allocate."""
+
+    published: Published
+    usage: Usage
+    classes: Mapping[str, DeviceClass]
+
+
+def allocate(claims: Sequence[Claim], node: Node, cluster: Cluster, evaluate: Evaluate) -> Outcome:
+    """Return what the scheduler does with a pod's waiting claims on a node."""
+    try:
+        search = _Search(claims, node, cluster, evaluate)
+        found = search.run()
+    except (_Failure, NodeSelectorError, CapacityError) as error:
+        return Outcome("Fails", why=str(error))
+    except _Unknown as error:
+        return Outcome("NotEvaluated", why=str(error))
+    if found is not None:
+        return Outcome("Allocated", found)
+    invalid = [pool for pool in search.pools if pool.state == "Invalid"]
+    return Outcome("None", why=f"pool {invalid[0].name}: {invalid[0].why}" if invalid else "")
+
+
+class _Search:
+    def __init__(
+        self,
+        claims: Sequence[Claim],
+        node: Node,
+        cluster: Cluster,
+        evaluate: Evaluate,
+    ) -> None:
+        self.pools = cluster.published.pools_of(node)
+        self._node, self._usage = node, cluster.usage
+        self._claims, self._steps = claims, 0
+        self._counters: dict[tuple[str, str], Countdown] = {}
+        self._own: dict[Device, set[int]] = {}
+        """Which of the claims have a device for themselves in this attempt."""
+        self._shares: dict[Device, list[Mapping[str, Fraction]]] = {}
+        self._found: list[list[tuple[str, Device]]] = [[] for _ in claims]
+        self._constraints = [
+            [_Compared(each) for each in claim.spec.devices.constraints] for claim in claims
+        ]
+        self._choices = [self._choices_of(claim, cluster.classes, evaluate) for claim in claims]
+
+    def run(self) -> tuple[tuple[str, str, Device], ...] | None:
+        try:
+            done = self._claim(0)
+        except _TooMany:
+            done = False
+        if not done:
+            return None
+        return tuple(
+            (claim.key, request, device)
+            for claim, found in zip(self._claims, self._found, strict=True)
+            for request, device in found
+        )
+
+    def _choices_of(
+        self, claim: Claim, classes: Mapping[str, DeviceClass], evaluate: Evaluate
+    ) -> list[list[_Choice]]:
+        """Return for each request its choices, after the checks that come before any device."""
+        choices: list[list[_Choice]] = []
+        least = 0
+        for request in claim.spec.devices.requests:
+            if not request.choices:
+                raise _Unknown(f"request {request.name} is of a kind that is not known here")
+            found: list[_Choice] = []
+            for choice in request.choices:
+                if choice.derived_attributes:
+                    raise _Unknown(f"request {request.name} has derived attributes")
+                device_class = classes.get(choice.device_class_name)
+                if device_class is None:
+                    raise _Failure(f"DeviceClass {choice.device_class_name} does not exist")
+                found.append(self._choice(Selection(request.name, choice, device_class, evaluate)))
+            least += min(each.count for each in found)
+            if least > MOST_DEVICES:
+                raise _Failure(f"it requests {least} devices; a claim has {MOST_DEVICES} at most")
+            choices.append(found)
+        for number, each in enumerate(claim.spec.devices.constraints):
+            if each.match_attribute is None and each.distinct_attribute is None:
+                raise _Unknown(f"constraint {number} is of a kind that is not known here")
+        return choices
+
+    def _choice(self, selection: Selection) -> _Choice:
+        spots: list[_Spot] = []
+        for pool in self.pools:
+            devices = pool.devices() if pool.state == "Complete" else []
+            reasons = selection.reasons(pool.driver, [device for _, device in devices])
+            for (given, device), selectors in zip(devices, reasons, strict=True):
+                away = () if given.has_for(device, self._node) else (Reason("OtherNode"),)
+                name = given.device(device)
+                spots.append(_Spot(pool, given, device, name, (*selectors, *away)))
+        match selection.choice.allocation_mode:
+            case "ExactCount" | "":
+                return _Choice(selection, selection.choice.count, tuple(spots), every=False)
+            case "All":
+                return self._all(selection, spots)
+            case other:
+                raise _Unknown(f"request {selection.name}: mode {other} is not known here")
+
+    def _all(self, selection: Selection, spots: Sequence[_Spot]) -> _Choice:
+        for pool in self.pools:
+            if pool.state in {"Incomplete", "Invalid"}:
+                raise _Failure(f"request {selection.name} is for all devices: {pool.why}")
+        requests = selection.choice.capacity.requests
+        found = [
+            spot
+            for spot in spots
+            if _is_selected(spot) and not capacity.too_little(requests, spot.device, {})
+        ]
+        return _Choice(selection, len(found), tuple(found), every=True)
+
+    def _claim(self, claim: int) -> bool:
+        """Whether this claim and all after it can be served."""
+        return claim >= len(self._claims) or self._request(claim, 0)
+
+    def _request(self, claim: int, request: int) -> bool:
+        """Whether this request and all after it can be served."""
+        if request >= len(self._choices[claim]):
+            try:
+                return self._claim(claim + 1)
+            except _TooMany:
+                return False
+        choices, too_many = self._choices[claim][request], 0
+        alternatives = bool(self._claims[claim].spec.devices.requests[request].first_available)
+        for choice in choices:
+            try:
+                if self._device(claim, request, choice, 0, 0):
+                    return True
+            except _TooMany:
+                if not alternatives:
+                    raise
+                too_many += 1
+        if alternatives and too_many == len(choices):
+            raise _TooMany
+        return False
+
+    def _device(self, claim: int, request: int, choice: _Choice, number: int, start: int) -> bool:
+        """Whether device `number` of a request, all after it, and the rest can be served."""
+        if choice.every and not choice.spots:
+            return False
+        if number >= choice.count:
+            return self._request(claim, request + 1)
+        if choice.count - number > MOST_DEVICES - len(self._found[claim]):
+            raise _TooMany
+        # Of all devices, each is needed; else the next of a request comes after the last.
+        places = (number,) if choice.every else range(start, len(choice.spots))
+        for place in places:
+            spot = choice.spots[place]
+            with ExitStack() as undo:
+                if self._take(claim, choice, spot, undo) and self._device(
+                    claim, request, choice, number + 1, place + 1
+                ):
+                    undo.pop_all()
+                    return True
+        return False
+
+    def _take(self, claim: int, choice: _Choice, spot: _Spot, undo: ExitStack) -> bool:
+        """Take a device if it can be had. Raises _Failure, _Unknown and CapacityError."""
+        requested, own = choice.selection.choice, self._own.get(spot.name, ())
+        in_use = claim in own if requested.admin_access else own or spot.name in self._usage.whole
+        if in_use or not _is_selected(spot):
+            return False
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise _Unknown(f"there are more than {MOST_STEPS} devices to try")
+        consumed = add_up((self._usage.consumed(spot.name), *self._shares.get(spot.name, ())))
+        return (
+            not capacity.too_little(requested.capacity.requests, spot.device, consumed)
+            and self._counts(spot, undo)
+            and not requested.untolerated(spot.device.taints)
+            and self._compares(claim, choice, spot, undo)
+            and self._books(claim, choice.selection, spot, undo)
+        )
+
+    def _counts(self, spot: _Spot, undo: ExitStack) -> bool:
+        """Take the counters that a partition consumes, where they suffice."""
+        pool, device = spot.pool, spot.device
+        if (
+            not device.consumes_counters
+            or self._shares.get(spot.name)
+            or counts_already(spot.given, device, self._usage)
+        ):
+            return True
+        key = (pool.driver, pool.name)
+        if key not in self._counters:
+            self._counters[key] = Countdown.begin(pool, self._usage)
+        counters = self._counters[key]
+        if counters.short(device):
+            return False
+        counters.take(device)
+        undo.callback(counters.take, device, -1)
+        return True
+
+    def _compares(self, claim: int, choice: _Choice, spot: _Spot, undo: ExitStack) -> bool:
+        """Add a device to the constraints of its request, where it meets them."""
+        selection = choice.selection
+        for compared in self._constraints[claim]:
+            if not compared.constraint.is_about(selection.request, selection.choice.name):
+                continue
+            if not compared.add(spot.device, spot.pool.driver):
+                if choice.every:
+                    raise _Failure(f"request {selection.name}: {spot.name} breaks a constraint")
+                return False
+            undo.callback(compared.values.pop)
+        return True
+
+    def _books(self, claim: int, selection: Selection, spot: _Spot, undo: ExitStack) -> bool:
+        if spot.device.allow_multiple_allocations:
+            shares = self._shares.setdefault(spot.name, [])
+            shares.append(capacity.consumed_by(selection.choice.capacity.requests, spot.device))
+            undo.callback(shares.pop)
+        else:
+            own = self._own.setdefault(spot.name, set())
+            # With admin access a claim may have a device that another one has.
+            own.add(claim)
+            undo.callback(own.discard, claim)
+        self._found[claim].append((selection.name, spot.name))
+        undo.callback(self._found[claim].pop)
+        return True
+
+
+def _is_selected(spot: _Spot) -> bool:
+    """Whether all selectors match. Raises for the first that says neither yes nor no."""
+    for reason in spot.away:
+        if reason.why == "SelectorFails":
+            raise _Failure(f"{reason.what} fails on {spot.name}: {reason.by[0]}")
+        if reason.why == "NotEvaluated":
+            raise _Unknown(f"{reason.what} is not evaluated on {spot.name}: {reason.by[0]}")
+        return False
+    return True
+
+
+class _Compared:
+    """A constraint with the attributes of the devices that were taken under it."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self.constraint = constraint
+        self.values: list[tuple[str, str | int] | None] = []
+
+    def add(self, device: PublishedDevice, driver: str) -> bool:
+        """Whether a device goes with those before it; if so, it is one of them now."""
+        match, distinct = self.constraint.match_attribute, self.constraint.distinct_attribute
+        attribute = device.attribute(match or distinct or "", driver)
+        if attribute is None:
+            return False
+        value = _value(attribute)
+        if self.values:
+            fits = value == self.values[0] if match is not None else value not in self.values
+            if value is None or not fits:
+                return False
+        self.values.append(value)
+        return True
+
+
+def _value(attribute: Attribute) -> tuple[str, str | int] | None:
+    """Return type and value; None for a list, which the default gates do not compare."""
+    for kind, value in (
+        ("string", attribute.text),
+        ("int", attribute.number),
+        ("bool", attribute.flag),
+        ("version", attribute.version),
+    ):
+        if value is not None:
+            return kind, value
+    return None
