@@ -7,6 +7,10 @@ import msgspec
 from exporter.model.device import Device
 
 Why = Literal[
+    "NodeCordoned",
+    "NodeNotReady",
+    "NodeTainted",
+    "NodeAffinity",
     "OtherNode",
     "PoolIncomplete",
     "PoolInvalid",

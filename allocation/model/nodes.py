@@ -32,9 +32,18 @@ class NodeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_selector_terms: tuple[Term, ...] = ()
 
 
+class NodeTaint(msgspec.Struct, frozen=True, gc=False):
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
 class Node(msgspec.Struct, frozen=True, gc=False):
     name: str
     labels: Mapping[str, str] = {}
+    unschedulable: bool = False
+    """Cordoned."""
+    taints: tuple[NodeTaint, ...] = ()
 
     def is_chosen(self, name: str, selector: NodeSelector | None, *, everywhere: bool) -> bool:
         """Whether the three fields of a slice or a device choose it. Raises NodeSelectorError."""
