@@ -9,28 +9,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from allocation import capacity
+from allocation.answers import Answers
 from allocation.capacity import CapacityError
 from allocation.model.claims import Choice, Constraint, DeviceClass, Selector
 from allocation.model.nodes import Node
-from allocation.model.slices import PublishedDevice, ResourceSlice, selected_device
+from allocation.model.slices import PublishedDevice, ResourceSlice
 from allocation.pools import Countdown, Pool
 from allocation.reasons import Candidate, Reason, Why
 from allocation.selectors.answers import Answer, not_evaluated
-from allocation.selectors.device import SelectedDevice
 from allocation.usage import Usage
-
-Evaluate = Callable[[str, Sequence[SelectedDevice]], Sequence[Answer]]
-"""Says what an expression makes of devices: `selectors.evaluator.Evaluator.answers`."""
 
 
 class Selection:
     """One choice of a request, and what its selectors and those of its class say of devices."""
 
     def __init__(
-        self, request: str, choice: Choice, device_class: DeviceClass, evaluate: Evaluate
+        self, request: str, choice: Choice, device_class: DeviceClass, answers: Answers
     ) -> None:
         self.request, self.choice = request, choice
-        self._device_class, self._evaluate = device_class, evaluate
+        self._device_class, self._answers = device_class, answers
 
     @property
     def name(self) -> str:
@@ -39,8 +36,6 @@ class Selection:
 
     def reasons(self, driver: str, devices: Sequence[PublishedDevice]) -> list[tuple[Reason, ...]]:
         """Return for each device which selectors keep it away, those of the class first."""
-        given = [selected_device(driver, device) for device in devices]
-        known = [device for device in given if not isinstance(device, str)]
         found: list[list[Reason]] = [[] for _ in devices]
         sources: tuple[tuple[Why, tuple[Selector, ...]], ...] = (
             ("ClassSelector", self._device_class.spec.selectors),
@@ -49,28 +44,22 @@ class Selection:
         for why, selectors in sources:
             for selector in selectors:
                 text = selector.cel.expression if selector.cel else ""
-                answers = iter(self._evaluate(text, known) if text else ())
-                for device, reasons in zip(given, found, strict=True):
-                    if not text:
-                        answer = not_evaluated("the selector is no CEL expression")
-                    elif isinstance(device, str):
-                        answer = not_evaluated(device)
-                    else:
-                        answer = next(answers)
-                    reasons.extend(_of_answer(why, text, answer))
+                answers = self._answers.of(text, driver, devices) if text else [_OTHER] * len(found)
+                for answer, reasons in zip(answers, found, strict=True):
+                    if answer.says != "Matches":
+                        reasons.append(_of_answer(why, text, answer))
         return [tuple(reasons) for reasons in found]
 
 
-def _of_answer(why: Why, expression: str, answer: Answer) -> Iterator[Reason]:
-    match answer.says:
-        case "Matches":
-            return
-        case "NoMatch":
-            yield Reason(why, expression)
-        case "Fails":
-            yield Reason("SelectorFails", expression, (answer.why,))
-        case "NotEvaluated":
-            yield Reason("NotEvaluated", expression, (answer.why,))
+_OTHER = not_evaluated("the selector is no CEL expression")
+
+
+def _of_answer(why: Why, expression: str, answer: Answer) -> Reason:
+    if answer.says == "Fails":
+        return Reason("SelectorFails", expression, (answer.why,))
+    if answer.says == "NotEvaluated":
+        return Reason("NotEvaluated", expression, (answer.why,))
+    return Reason(why, expression)
 
 
 class _Look(msgspec.Struct, frozen=True):

@@ -7,17 +7,17 @@ k8s.io/dynamic-resource-allocation v0.37.1 with fractional ranges, which 1.37 ha
 """
 
 from collections.abc import Mapping
-from fractions import Fraction
 from functools import lru_cache
-from math import ceil
 
 import msgspec
 
 from allocation.model.slices import Capacity, PublishedDevice, RequestPolicy, ValidRange
 from allocation.selectors import quantity
 
-Consumed = Mapping[str, Fraction]
-"""By the name of a capacity."""
+NANO, MILLI = 10**9, 10**6
+"""One, and a thousandth, in billionths: quantities have nothing less."""
+Consumed = Mapping[str, int]
+"""In billionths, by the name of a capacity."""
 _LARGEST = quantity.INT64
 
 
@@ -30,27 +30,27 @@ class TooLittle(msgspec.Struct, frozen=True):
 
     name: str
     """Of the capacity."""
-    requested: Fraction
-    left: Fraction | None
+    requested: int
+    left: int | None
     """None: it has no such capacity, or its policy forbids the amount."""
 
 
 @lru_cache(maxsize=100_000)
-def amount(text: str) -> Fraction:
-    """Return the value of a quantity. Raises CapacityError."""
+def amount(text: str) -> int:
+    """Return the value of a quantity in billionths. Raises CapacityError."""
     try:
-        return quantity.parse(text)
+        return int(quantity.parse(text) * NANO)
     except (quantity.QuantityError, quantity.OddQuantityError) as error:
         raise CapacityError(str(error)) from None
 
 
-def consumed_by(requests: Mapping[str, str], device: PublishedDevice) -> dict[str, Fraction]:
+def consumed_by(requests: Mapping[str, str], device: PublishedDevice) -> dict[str, int]:
     """Return what a request takes of each capacity of a device. Raises CapacityError."""
-    found: dict[str, Fraction] = {}
+    found: dict[str, int] = {}
     for name, capacity in device.capacity.items():
         found[name] = _consumption(requests.get(name), capacity)
         if found[name] < 0:
-            raise CapacityError(f"capacity {name}: {_text(found[name])} is negative")
+            raise CapacityError(f"capacity {name}: {found[name] / NANO:g} is negative")
     return found
 
 
@@ -64,7 +64,7 @@ def too_little(
     lacking: list[TooLittle] = []
     for name, requested in consumed_by(requests, device).items():
         capacity = device.capacity[name]
-        left = amount(capacity.value) - taken.get(name, Fraction())
+        left = amount(capacity.value) - taken.get(name, 0)
         if _is_forbidden(requested, capacity.request_policy):
             lacking.append(TooLittle(name, requested, None))
         elif requested > left:
@@ -72,7 +72,7 @@ def too_little(
     return tuple(lacking)
 
 
-def _consumption(request: str | None, capacity: Capacity) -> Fraction:
+def _consumption(request: str | None, capacity: Capacity) -> int:
     policy = capacity.request_policy
     if request is None:
         default = policy.default if policy else None
@@ -85,37 +85,34 @@ def _consumption(request: str | None, capacity: Capacity) -> Fraction:
     return next((value for value in values if amount(request) <= value), amount(request))
 
 
-def _in_range(requested: Fraction, valid: ValidRange, least: Fraction) -> Fraction:
-    if requested < least:
-        return least
-    if valid.step is None:
-        return requested
-    if unit := _unit(valid):
-        if (requested / unit).denominator != 1 or requested / unit > _LARGEST:
-            raise CapacityError(f"{_text(requested)} is not a whole number of thousandths")
-        value = least + amount(valid.step) * ceil((requested - least) / amount(valid.step))
-        if value / unit > _LARGEST:
-            raise CapacityError(f"{_text(requested)}, rounded up to the next step, is too large")
-        return value
-    # Quantities that do not fit in thousandths: Kubernetes counts in whole numbers, rounded up.
-    if requested > _LARGEST:
-        raise CapacityError(f"{_text(requested)} is too large")
-    start, step = ceil(least), ceil(amount(valid.step))
-    value = start + step * ceil(Fraction(ceil(requested) - start, step))
-    if start >= 0 and value > _LARGEST:
-        raise CapacityError(f"{_text(requested)}, rounded up to the next step, is too large")
-    return Fraction(value)
+def _in_range(requested: int, valid: ValidRange, least: int) -> int:
+    """Return the next step from the least on. Kubernetes counts them in a unit of its own."""
+    if requested < least or valid.step is None:
+        return max(requested, least)
+    unit, step = _unit(valid), amount(valid.step)
+    if unit == NANO:
+        requested, least, step = (_up(each, NANO) for each in (requested, least, step))
+    elif requested % unit:
+        raise CapacityError(f"{requested / NANO:g} is not a whole number of thousandths")
+    value = least + _up(requested - least, step)
+    if max(requested, value) > _LARGEST * unit:
+        raise CapacityError(f"{requested / NANO:g}, rounded up to the next step, is too large")
+    return value
 
 
-def _unit(valid: ValidRange) -> Fraction | None:
-    """Return a thousandth, if all limits are whole numbers of it; None: 1."""
-    unit = Fraction(1, 1000)
+def _up(value: int, step: int) -> int:
+    """Return the next multiple of a step."""
+    return -(-value // step) * step
+
+
+def _unit(valid: ValidRange) -> int:
+    """Return a thousandth, if all limits are whole numbers of it, else 1."""
     limits = [amount(text) for text in (valid.min, valid.max, valid.step) if text is not None]
-    fit = all((limit / unit).denominator == 1 and limit / unit <= _LARGEST for limit in limits)
-    return unit if fit and (valid.step is None or amount(valid.step) >= unit) else None
+    fit = all(limit % MILLI == 0 and limit <= _LARGEST * MILLI for limit in limits)
+    return MILLI if fit and (valid.step is None or amount(valid.step) >= MILLI) else NANO
 
 
-def _is_forbidden(requested: Fraction, policy: RequestPolicy | None) -> bool:
+def _is_forbidden(requested: int, policy: RequestPolicy | None) -> bool:
     if policy is None or (policy.default is not None and requested == amount(policy.default)):
         return False
     valid = policy.valid_range
@@ -126,10 +123,7 @@ def _is_forbidden(requested: Fraction, policy: RequestPolicy | None) -> bool:
         return True
     if valid.step is None or valid.min is None:
         return False
-    if _unit(valid):
-        return (requested - amount(valid.min)) % amount(valid.step) != 0
-    return (ceil(requested) - ceil(amount(valid.min))) % ceil(amount(valid.step)) != 0
-
-
-def _text(value: Fraction) -> str:
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
+    least, step = amount(valid.min), amount(valid.step)
+    if _unit(valid) == NANO:
+        requested, least, step = (_up(each, NANO) for each in (requested, least, step))
+    return (requested - least) % step != 0

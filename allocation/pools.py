@@ -8,7 +8,6 @@ k8s.io/dynamic-resource-allocation v0.37.1, with the default gates of 1.37. Pure
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from typing import Literal, Self
 
 import msgspec
@@ -23,7 +22,7 @@ State = Literal["Complete", "Incomplete", "Replaced", "Invalid"]
 """`Replaced`: a newer generation has begun, with no slice for this node yet."""
 PoolName = tuple[str, str]
 """Driver and name."""
-Counters = dict[tuple[str, str], Fraction]
+Counters = dict[tuple[str, str], int]
 """By counter set and counter."""
 
 
@@ -138,7 +137,7 @@ class Countdown:
         One that allocated devices have overdrawn keeps every partition of the pool back.
         """
         needed = counters_of(device)
-        return [key for key, left in self._left.items() if left < needed.get(key, Fraction())]
+        return [key for key, left in self._left.items() if left < needed.get(key, 0)]
 
     def take(self, device: PublishedDevice, sign: int = 1) -> None:
         """Take what a device consumes; `sign` -1 gives it back."""
@@ -152,7 +151,7 @@ def counters_of(device: PublishedDevice) -> Counters:
     for consumption in device.consumes_counters:
         for name, counter in consumption.counters.items():
             key = (consumption.counter_set, name)
-            found[key] = found.get(key, Fraction()) + amount(counter.value)
+            found[key] = found.get(key, 0) + amount(counter.value)
     return found
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from allocation.candidates import Evaluate, Selection, candidates
+from allocation.answers import Answers
+from allocation.candidates import Selection, candidates
 from allocation.capacity import CapacityError
 from allocation.model.claims import (
     CelSelector,
@@ -53,16 +54,16 @@ class Change(msgspec.Struct, frozen=True, order=True):
     which: str
 
 
-def remedies(scene: Scene, node: Node, evaluate: Evaluate) -> tuple[Change, ...]:
+def remedies(scene: Scene, node: Node, answers: Answers) -> tuple[Change, ...]:
     """Return each single change with which a node serves the claims, the nearest miss first.
 
     None where it serves them as it is, or where no single change helps.
     """
     try:
         cluster = scene.cluster()
-        if allocate(scene.waiting, node, cluster, evaluate).ending == "Allocated":
+        if allocate(scene.waiting, node, cluster, answers).ending == "Allocated":
             return ()
-        found = list(_near_misses(scene, cluster, node, evaluate))
+        found = list(_near_misses(scene, cluster, node, answers))
     except (NodeSelectorError, CapacityError):
         return ()
     changes: Counter[Change] = Counter()
@@ -74,7 +75,7 @@ def remedies(scene: Scene, node: Node, evaluate: Evaluate) -> tuple[Change, ...]
     helpful: list[Change] = []
     for change in dict.fromkeys((*tried, *_of_claims(scene.waiting))):
         after = changed(scene, change)
-        if allocate(after.waiting, node, after.cluster(), evaluate).ending == "Allocated":
+        if allocate(after.waiting, node, after.cluster(), answers).ending == "Allocated":
             helpful.append(change)
     return tuple(helpful)
 
@@ -85,7 +86,7 @@ def changed(scene: Scene, change: Change) -> Scene:
 
 
 def _near_misses(
-    scene: Scene, cluster: Cluster, node: Node, evaluate: Evaluate
+    scene: Scene, cluster: Cluster, node: Node, answers: Answers
 ) -> Iterator[Candidate]:
     pools = cluster.published.pools_of(node)
     for claim in scene.waiting:
@@ -93,7 +94,7 @@ def _near_misses(
             for choice in request.choices:
                 device_class = scene.classes.get(choice.device_class_name)
                 if device_class is not None:
-                    selection = Selection(request.name, choice, device_class, evaluate)
+                    selection = Selection(request.name, choice, device_class, answers)
                     constraints = claim.spec.devices.constraints
                     found = candidates(selection, pools, node, cluster.usage, constraints)
                     yield from (each for each in found if each.reasons)

@@ -8,12 +8,12 @@ with its default gates.
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from fractions import Fraction
 
 import msgspec
 
 from allocation import capacity
-from allocation.candidates import Evaluate, Selection, counts_already
+from allocation.answers import Answers
+from allocation.candidates import Selection, counts_already
 from allocation.capacity import CapacityError
 from allocation.model.claims import Claim, Constraint, DeviceClass
 from allocation.model.nodes import Node, NodeSelectorError
@@ -68,10 +68,10 @@ class Cluster(msgspec.Struct, frozen=True):
     classes: Mapping[str, DeviceClass]
 
 
-def allocate(claims: Sequence[Claim], node: Node, cluster: Cluster, evaluate: Evaluate) -> Outcome:
+def allocate(claims: Sequence[Claim], node: Node, cluster: Cluster, answers: Answers) -> Outcome:
     """Return what the scheduler does with a pod's waiting claims on a node."""
     try:
-        search = _Search(claims, node, cluster, evaluate)
+        search = _Search(claims, node, cluster, answers)
         found = search.run()
     except (_Failure, NodeSelectorError, CapacityError) as error:
         return Outcome("Fails", why=str(error))
@@ -89,7 +89,7 @@ class _Search:
         claims: Sequence[Claim],
         node: Node,
         cluster: Cluster,
-        evaluate: Evaluate,
+        answers: Answers,
     ) -> None:
         self.pools = cluster.published.pools_of(node)
         self._node, self._usage = node, cluster.usage
@@ -97,12 +97,12 @@ class _Search:
         self._counters: dict[tuple[str, str], Countdown] = {}
         self._own: dict[Device, set[int]] = {}
         """Which of the claims have a device for themselves in this attempt."""
-        self._shares: dict[Device, list[Mapping[str, Fraction]]] = {}
+        self._shares: dict[Device, list[Mapping[str, int]]] = {}
         self._found: list[list[tuple[str, Device]]] = [[] for _ in claims]
         self._constraints = [
             [_Compared(each) for each in claim.spec.devices.constraints] for claim in claims
         ]
-        self._choices = [self._choices_of(claim, cluster.classes, evaluate) for claim in claims]
+        self._choices = [self._choices_of(claim, cluster.classes, answers) for claim in claims]
 
     def run(self) -> tuple[tuple[str, str, Device], ...] | None:
         try:
@@ -118,7 +118,7 @@ class _Search:
         )
 
     def _choices_of(
-        self, claim: Claim, classes: Mapping[str, DeviceClass], evaluate: Evaluate
+        self, claim: Claim, classes: Mapping[str, DeviceClass], answers: Answers
     ) -> list[list[_Choice]]:
         """Return for each request its choices, after the checks that come before any device."""
         choices: list[list[_Choice]] = []
@@ -133,7 +133,7 @@ class _Search:
                 device_class = classes.get(choice.device_class_name)
                 if device_class is None:
                     raise _Failure(f"DeviceClass {choice.device_class_name} does not exist")
-                found.append(self._choice(Selection(request.name, choice, device_class, evaluate)))
+                found.append(self._choice(Selection(request.name, choice, device_class, answers)))
             least += min(each.count for each in found)
             if least > MOST_DEVICES:
                 raise _Failure(f"it requests {least} devices; a claim has {MOST_DEVICES} at most")

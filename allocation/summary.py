@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from allocation.candidates import Evaluate, Selection, candidates
+from allocation.answers import Answers
+from allocation.candidates import Selection, candidates
 from allocation.model.claims import Choice, Claim
 from allocation.model.nodes import Node
 from allocation.model.pods import NodeWhy, WaitingPod
@@ -82,18 +83,18 @@ def summarize(
     pod: WaitingPod | None,
     nodes: Sequence[Node],
     cluster: Cluster,
-    evaluate: Evaluate,
+    answers: Answers,
 ) -> Summary:
     """Return why claims wait; without a pod any node will do. Raises NodeSelectorError."""
     away = {node.name: pod.kept_from(node) if pod else None for node in nodes}
     outcomes = {
-        node.name: allocate(waiting, node, cluster, evaluate)
+        node.name: allocate(waiting, node, cluster, answers)
         for node in nodes
         if away[node.name] is None
     }
     by_request = [
         [
-            _of_choice(claim, request.name, choice, nodes, away, cluster, evaluate)
+            _of_choice(claim, request.name, choice, nodes, away, cluster, answers)
             for choice in request.choices
         ]
         for claim in waiting
@@ -142,13 +143,13 @@ def _of_choice(  # noqa: PLR0917 - everything that it rests on
     nodes: Sequence[Node],
     away: Mapping[str, tuple[NodeWhy, str] | None],
     cluster: Cluster,
-    evaluate: Evaluate,
+    answers: Answers,
 ) -> RequestSummary | str:
     """Return what becomes of one choice on all nodes; a text: its class does not exist."""
     device_class = cluster.classes.get(choice.device_class_name)
     if device_class is None:
         return f"DeviceClass {choice.device_class_name} does not exist"
-    selection = Selection(request, choice, device_class, evaluate)
+    selection = Selection(request, choice, device_class, answers)
     constraints = claim.spec.devices.constraints
     best: dict[Device, tuple[Reason, ...]] = {}
     free = Counter[str]()

@@ -1,7 +1,6 @@
 """What allocated claims hold: whole devices, and shares of devices. Pure."""
 
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import Self
 
 import msgspec
@@ -54,8 +53,8 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def add_up(shares: Iterable[Consumed]) -> Consumed:
-    found: dict[str, Fraction] = {}
+    found: dict[str, int] = {}
     for share in shares:
         for name, taken in share.items():
-            found[name] = found.get(name, Fraction()) + taken
+            found[name] = found.get(name, 0) + taken
     return found

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from allocation.answers import Answers
 from allocation.candidates import Selection, candidates
 from allocation.model.claims import Claim, DeviceClass, Request
 from allocation.model.nodes import Node
@@ -73,20 +74,19 @@ def cluster(slices: Sequence[ResourceSlice], *claims: Claim) -> Cluster:
 
 
 def evaluate(expression: str, devices: Sequence[SelectedDevice]) -> list[Answer]:
-    """Answer as the expression says: `fails`, `unknown`, or a text that an attribute must have."""
+    """Answer as the expression says: `fails`, `unknown`, or an attribute and its value."""
     match expression:
         case "fails":
             return [fails("no such key")] * len(devices)
         case "unknown":
             return [not_evaluated("a function that is not known")] * len(devices)
         case _:
-            return [
-                MATCHES if expression in each.attributes.values() else NO_MATCH for each in devices
-            ]
+            name, _, value = expression.partition(":")
+            return [MATCHES if each.attributes.get(name) == value else NO_MATCH for each in devices]
 
 
 def outcome(given: Cluster, *claims: Claim, node: Node = NODE) -> Outcome:
-    return allocate(claims, node, given, evaluate)
+    return allocate(claims, node, given, Answers(evaluate))
 
 
 def names(found: Outcome) -> list[str]:
@@ -103,6 +103,6 @@ def why(given: Cluster, claim: Claim, node: Node = NODE) -> dict[str, list[tuple
 
 
 def seen(given: Cluster, requested: Request, claim: Claim, node: Node) -> list[Candidate]:
-    selection = Selection(requested.name, requested.choices[0], CLASSES["gpu"], evaluate)
+    selection = Selection(requested.name, requested.choices[0], CLASSES["gpu"], Answers(evaluate))
     pools = given.published.pools_of(node)
     return candidates(selection, pools, node, given.usage, claim.spec.devices.constraints)

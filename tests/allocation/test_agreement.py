@@ -8,6 +8,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+from allocation.answers import Answers
 from allocation.candidates import Selection, candidates
 from allocation.model.claims import Claim, DeviceClass
 from allocation.model.nodes import Node
@@ -50,9 +51,10 @@ class Ours:
             Usage.of(self.claims),
             {each.metadata.name: each for each in classes},
         )
+        self.answers = Answers(evaluate)
 
     def outcomes(self) -> list[Outcome]:
-        return [allocate(self.waiting, node, self.cluster, evaluate) for node in self.nodes]
+        return [allocate(self.waiting, node, self.cluster, self.answers) for node in self.nodes]
 
     def candidates(self) -> Iterator[tuple[tuple[str, ...], Candidate]]:
         for node in self.nodes:
@@ -63,7 +65,7 @@ class Ours:
                         known = self.cluster.classes.get(choice.device_class_name)
                         if known is None:
                             continue
-                        selection = Selection(request.name, choice, known, evaluate)
+                        selection = Selection(request.name, choice, known, self.answers)
                         constraints = claim.spec.devices.constraints
                         for each in candidates(
                             selection, pools, node, self.cluster.usage, constraints
@@ -159,7 +161,7 @@ def test_each_change_that_is_offered_gives_the_claims_their_devices(dra_oracle_b
             tuple(ours.waiting), tuple(ours.slices), tuple(ours.claims), ours.cluster.classes
         )
         for number, node in enumerate(ours.nodes):
-            for change in remedies(scene, node, evaluate):
+            for change in remedies(scene, node, ours.answers):
                 offered.append((seed, node.name, change.what))
                 then = changed(scene, change)
                 parts = {"slices": then.slices, "claims": then.claims, "waiting": then.waiting}

@@ -25,14 +25,14 @@ LOST = {"key": "draguard.dev/lost", "value": "xid-79", "effect": "NoExecute"}
 
 def test_a_device_has_all_of_its_reasons() -> None:
     one = device("gpu-0", taints=[LOST])
-    selectors = [{"cel": {"expression": "gpu"}}]
+    selectors = [{"cel": {"expression": "type:gpu"}}]
 
     found = why(cluster([in_slice(one)], has("gpu-0")), waiting(request(selectors=selectors)))
 
     assert found == {
         "gpu-0": [
             ("Allocated", "", "team/other"),
-            ("RequestSelector", "gpu"),
+            ("RequestSelector", "type:gpu"),
             ("Tainted", "draguard.dev/lost"),
         ]
     }
@@ -196,7 +196,7 @@ def test_a_device_of_a_shared_slice_may_be_for_another_node() -> None:
 
 def test_an_attribute_of_a_type_that_is_not_known_is_not_evaluated() -> None:
     one = device("gpu-0", attributes={"speed": {"decimal": "1.5"}})
-    selectors = [{"cel": {"expression": "gpu"}}]
+    selectors = [{"cel": {"expression": "speed:fast"}}]
 
     (reason,) = why(cluster([in_slice(one)]), waiting(request(selectors=selectors)))["gpu-0"]
 

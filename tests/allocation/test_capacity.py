@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from allocation.capacity import CapacityError, consumed_by, too_little
+from allocation.capacity import NANO, CapacityError, consumed_by, too_little
 from tests.allocation.builders import published
 
 GI = 2**30
@@ -17,7 +17,8 @@ PARTS = {"default": "500m", "validRange": {"min": "100m", "step": "300m"}}
 def consumed(requested: str | None, policy: dict[str, Any] | None = None) -> Fraction:
     capacity = {"value": "10Gi"} | ({"requestPolicy": policy} if policy else {})
     one = published(capacity={"memory": capacity})
-    return consumed_by({} if requested is None else {"memory": requested}, one)["memory"]
+    taken = consumed_by({} if requested is None else {"memory": requested}, one)["memory"]
+    return Fraction(taken, NANO)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,7 @@ def test_a_device_serves_what_it_has_left_and_its_policy_allows(
 ) -> None:
     one = published(capacity={"memory": {"value": "10Gi", "requestPolicy": policy}})
 
-    lacking = too_little(requested, one, {"memory": Fraction(taken * GI)})
+    lacking = too_little(requested, one, {"memory": taken * GI * NANO})
 
-    assert [(each.name, each.left) for each in lacking] == left
+    found = [(each.name, each.left and each.left // NANO) for each in lacking]
+    assert found == left

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from allocation.answers import Answers
 from allocation.model.claims import Claim
 from allocation.model.slices import ResourceSlice
 from allocation.remedies import Scene, remedies
@@ -26,7 +27,7 @@ def offered(
 ) -> list[tuple[str, str]]:
     together = waits if isinstance(waits, tuple) else (waits,)
     scene = Scene(together, (slices,), claims, CLASSES)
-    return [(each.what, each.which) for each in remedies(scene, NODE, evaluate)]
+    return [(each.what, each.which) for each in remedies(scene, NODE, Answers(evaluate))]
 
 
 def selector(text: str) -> dict[str, Any]:
@@ -45,9 +46,9 @@ def test_a_taint_a_selector_and_nothing_that_does_not_help() -> None:
     """The tainted device is the only one that the selector matches."""
     slices = in_slice(device("gpu-0", taints=[LOST], **GPU), device("gpu-1"))
 
-    found = offered(slices, waiting(request(**selector("gpu"))), has("gpu-9"))
+    found = offered(slices, waiting(request(**selector("type:gpu"))), has("gpu-9"))
 
-    assert found == [("DropSelector", "gpu"), ("Untaint", "draguard.dev/lost")]
+    assert found == [("DropSelector", "type:gpu"), ("Untaint", "draguard.dev/lost")]
 
 
 def test_two_reasons_on_the_only_device_have_no_single_change() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from allocation.answers import Answers
 from allocation.model.claims import Claim
 from allocation.model.nodes import Node
 from allocation.model.pods import WaitingPod
@@ -38,7 +39,7 @@ def summary(
     nodes: Sequence[Node] = (Node("node-a"), Node("node-b")),
     pod: WaitingPod | None = None,
 ) -> Summary:
-    return summarize((waits or waiting(),), pod, nodes, cluster(slices, *claims), evaluate)
+    return summarize((waits or waiting(),), pod, nodes, cluster(slices, *claims), Answers(evaluate))
 
 
 def groups(found: Summary) -> list[tuple[str, str, int]]:
@@ -91,12 +92,12 @@ def test_what_was_never_published_here() -> None:
 
 
 def test_a_selector_that_no_device_meets() -> None:
-    selectors = [{"cel": {"expression": "H200"}}]
+    selectors = [{"cel": {"expression": "type:H200"}}]
 
     found = summary([board("node-a", "gpu-0")], waits=waiting(request(selectors=selectors)))
 
     assert found.verdict == "TooFew"
-    assert groups(found) == [("RequestSelector", "H200", 1)]
+    assert groups(found) == [("RequestSelector", "type:H200", 1)]
 
 
 @pytest.mark.parametrize(("text", "verdict"), [("fails", "Fails"), ("unknown", "NotEvaluated")])

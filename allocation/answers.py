@@ -1,0 +1,85 @@
+"""What expressions say of published devices, evaluated once for each set of values that they read.
+
+A cluster has tens of thousands of devices of a few kinds: they differ in their UUID and bus ID,
+which hardly a selector reads. Pure but for its memory, which lives as long as one look.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from allocation.model.slices import PublishedDevice, selected_device
+from allocation.selectors.answers import Answer, not_evaluated
+from allocation.selectors.device import SelectedDevice, names_read
+
+Evaluate = Callable[[str, Sequence[SelectedDevice]], Sequence[Answer]]
+"""Says what an expression makes of devices: `selectors.evaluator.Evaluator.answers`."""
+_Key = tuple[object, ...]
+
+
+class _Expression:
+    """One expression on the devices of one driver."""
+
+    def __init__(self, text: str) -> None:
+        self._names = names_read(text)
+        self._read: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """By the names that a device has: those among them that the expression reads."""
+        self.known: dict[_Key, Answer] = {}
+
+    def key(self, device: PublishedDevice) -> _Key:
+        """Return what it reads of a device."""
+        attributes, capacity = device.attributes, device.capacity
+        names, amounts = self._of(attributes), self._of(capacity)
+        return (
+            device.allow_multiple_allocations,
+            names,
+            amounts,
+            *[attributes[name] for name in names],
+            *[capacity[name].value for name in amounts],
+        )
+
+    def cut(self, device: PublishedDevice) -> PublishedDevice:
+        """Return the device with what it reads alone: no more may matter."""
+        return msgspec.structs.replace(
+            device,
+            attributes={name: device.attributes[name] for name in self._of(device.attributes)},
+            capacity={name: device.capacity[name] for name in self._of(device.capacity)},
+        )
+
+    def _of(self, named: Mapping[str, object]) -> tuple[str, ...]:
+        names = tuple(named)
+        found = self._read.get(names)
+        if found is None:
+            found = self._read[names] = tuple(
+                name
+                for name in names
+                if self._names is None or name.rpartition("/")[2] in self._names
+            )
+        return found
+
+
+class Answers:
+    """Remembers what each expression said."""
+
+    def __init__(self, evaluate: Evaluate) -> None:
+        self._evaluate = evaluate
+        self._expressions: dict[tuple[str, str], _Expression] = {}
+
+    def of(self, expression: str, driver: str, devices: Sequence[PublishedDevice]) -> list[Answer]:
+        """Return what an expression says of each device of a driver, in their order."""
+        one = self._expressions.get((expression, driver))
+        if one is None:
+            one = self._expressions[expression, driver] = _Expression(expression)
+        keys = [one.key(device) for device in devices]
+        new = {
+            key: device for key, device in zip(keys, devices, strict=True) if key not in one.known
+        }
+        if new:
+            selected = {key: selected_device(driver, one.cut(each)) for key, each in new.items()}
+            known = {key: each for key, each in selected.items() if not isinstance(each, str)}
+            found = self._evaluate(expression, tuple(known.values()))
+            one.known |= dict(zip(known, found, strict=True))
+            one.known |= {
+                key: not_evaluated(each) for key, each in selected.items() if isinstance(each, str)
+            }
+        return [one.known[key] for key in keys]
