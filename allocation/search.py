@@ -226,12 +226,15 @@ class _Search:
         self._steps += 1
         if self._steps > MOST_STEPS:
             raise _Unknown(f"there are more than {MOST_STEPS} devices to try")
+        requests = requested.capacity.requests
         consumed = add_up((self._usage.consumed(spot.name), *self._shares.get(spot.name, ())))
+        # Of all devices, one that breaks a constraint is an error before one that is too small.
         return (
-            not capacity.too_little(requested.capacity.requests, spot.device, consumed)
+            (choice.every or not capacity.too_little(requests, spot.device, consumed))
             and self._counts(spot, undo)
             and not requested.untolerated(spot.device.taints)
             and self._compares(claim, choice, spot, undo)
+            and not (choice.every and capacity.too_little(requests, spot.device, consumed))
             and self._books(claim, choice.selection, spot, undo)
         )
 

@@ -166,7 +166,9 @@ def test_each_change_that_is_offered_gives_the_claims_their_devices(dra_oracle_b
                 then = changed(scene, change)
                 parts = {"slices": then.slices, "claims": then.claims, "waiting": then.waiting}
                 alone = given | {"nodes": given["nodes"][number : number + 1]}
-                after.append(alone | bare(msgspec.to_builtins(parts)))
+                after.append(
+                    alone | {key: bare(msgspec.to_builtins(each)) for key, each in parts.items()}
+                )
 
     answers = allocations(dra_oracle_built, after)
 

@@ -64,6 +64,19 @@ def test_all_devices_are_all_that_match_and_each_must_be_free() -> None:
     assert outcome(cluster([in_slice(*PAIRS, count=2)]), every).ending == "Fails"
 
 
+def test_of_all_devices_one_that_breaks_a_constraint_is_an_error_before_one_that_is_full() -> None:
+    shared: dict[str, Any] = {
+        "allowMultipleAllocations": True,
+        "capacity": {"memory": {"value": "8Gi"}},
+    }
+    first = device("gpu-0", attributes={"root": {"string": "a"}})
+    full = device("gpu-1", attributes={"root": {"string": "b"}}, **shared)
+    share = has("gpu-1", shareID="1", consumedCapacity={"memory": "8Gi"})
+    every = waiting(request(allocationMode="All"), constraints=SAME_ROOT)
+
+    assert outcome(cluster([in_slice(first, full)], share), every).ending == "Fails"
+
+
 def test_partitions_are_taken_as_long_as_their_counters_last() -> None:
     counters = {"counterSet": "gpu-0", "counters": {"slices": {"value": "4"}}}
     parts = [device(f"part-{number}", consumesCounters=[counters]) for number in range(3)]
