@@ -16,7 +16,7 @@ from allocation.model.nodes import Node
 from allocation.model.slices import PublishedDevice, ResourceSlice
 from allocation.pools import Countdown, Pool
 from allocation.reasons import Candidate, Reason, Why
-from allocation.selectors.answers import Answer, not_evaluated
+from allocation.selectors.answers import not_evaluated
 from allocation.usage import Usage
 
 
@@ -46,20 +46,16 @@ class Selection:
                 text = selector.cel.expression if selector.cel else ""
                 answers = self._answers.of(text, driver, devices) if text else [_OTHER] * len(found)
                 for answer, reasons in zip(answers, found, strict=True):
-                    if answer.says != "Matches":
-                        reasons.append(_of_answer(why, text, answer))
+                    if answer.says == "NoMatch":
+                        reasons.append(Reason(why, text))
+                    elif answer.says != "Matches":
+                        reasons.append(Reason(_DOUBTS[answer.says], text, (answer.why,)))
         return [tuple(reasons) for reasons in found]
 
 
 _OTHER = not_evaluated("the selector is no CEL expression")
-
-
-def _of_answer(why: Why, expression: str, answer: Answer) -> Reason:
-    if answer.says == "Fails":
-        return Reason("SelectorFails", expression, (answer.why,))
-    if answer.says == "NotEvaluated":
-        return Reason("NotEvaluated", expression, (answer.why,))
-    return Reason(why, expression)
+_DOUBTS: Mapping[str, Why] = {"Fails": "SelectorFails", "NotEvaluated": "NotEvaluated"}
+"""By what an expression says of a device."""
 
 
 class _Look(msgspec.Struct, frozen=True):
