@@ -88,7 +88,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=examples(4))
+@settings(max_examples=examples(60))
 @given(st.lists(EXPRESSIONS, min_size=5, max_size=15))
 def test_what_is_put_together_says_the_same(dra_oracle_built: Path, found: list[str]) -> None:
     wrong = [
@@ -110,7 +110,7 @@ VERSIONS = st.from_regex(
 )
 
 
-@settings(max_examples=examples(4))
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(QUANTITIES, QUANTITIES), min_size=5, max_size=15),
     st.lists(st.tuples(VERSIONS, VERSIONS), min_size=5, max_size=15),
