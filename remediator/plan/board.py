@@ -38,6 +38,9 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool | None = None
     """Each GPU on the node's PCI bus is one that NVML lists, and none is missing; None: the bus
     could not be read."""
+    nameless: bool = False
+    """A GPU without a known UUID is here, or may be: it did not start, or another driver holds it.
+    It would look new once it has a name."""
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

@@ -435,12 +435,11 @@ def _roster(view: NodeView) -> Roster | None:
     if view.agent.report is None or view.unbelieved or not _nvml_up(view):
         return None
     gpus, inventory = view.agent.report.gpus, view.agent.report.inventory
-    published = {
-        device.parent_uuid or device.uuid or ""
-        for device in view.slices.inventory
-        # A VFIO device has a UUID of its PCI address: it names no board.
-        if device.kind != "vfio"
-    }
+    # A VFIO device has a UUID of its PCI address: it names no board.
+    boards = [device for device in view.slices.inventory if device.kind != "vfio"]
+    published = {device.parent_uuid or device.uuid or "" for device in boards}
+    named = {gpu.uuid for gpu in gpus} | {gpu.pci_bus_id for gpu in gpus} | published
+    named |= {device.pci_bus_id for device in boards if device.parent_uuid or device.uuid}
     all_listed = None if inventory.on_bus is None else inventory.on_bus == inventory.seen
     return Roster(
         boot_id=view.agent.report.boot_id,
@@ -450,6 +449,7 @@ def _roster(view: NodeView) -> Roster | None:
         # A board is taken for a new one only against a full list: where one is added, numbers move,
         # and it may get the number of a dead one that is still there.
         complete=False if inventory.set_aside or inventory.missing else all_listed,
+        nameless=bool(inventory.set_aside) or not named.issuperset(inventory.missing),
     )
 
 

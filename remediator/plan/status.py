@@ -379,10 +379,11 @@ def _recovery(
 def _siblings(board: Board, old: StayStatus) -> tuple[str, ...] | None:
     """Return the other GPUs of the node; frozen while this one is missing, or is about to be.
 
-    More than can be kept are none: a GPU that is left out would look like a new board.
+    More than can be kept are none, and so are those beside one without a name: a GPU that is left
+    out would look like a new board.
     """
     roster = board.machine.roster
-    if roster is None or not board.presence.reported:
+    if roster is None or roster.nameless or not board.presence.reported:
         return old.siblings
     # A board that takes the place of this one must not be counted among its old neighbours.
     if old.siblings is not None and board.uuid not in roster.slots:

@@ -1,11 +1,14 @@
 """A GPU that its node offers and NVML never listed, and boards that moved."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from exporter.model.node_health import (
     GpuHealth,
     Inventory,
+    MemoryHealth,
     SourceHealth,
 )
 from remediator.diagnose.fault import Sick, Surroundings, Unknown
@@ -101,6 +104,28 @@ class TestMissing:
         settle(stored, view(sick, inventory=(*published(sick), *published(gpu(1)))), 2)
 
         assert stored.incident.status.stay.siblings == (uuid(1),)
+
+    @pytest.mark.parametrize("fields", [{"missing": ("0000:02:00.0",)}, {"set_aside": 1}])
+    def test_beside_a_gpu_without_a_name_nobody_knows_who_is_there(
+        self, fields: dict[str, Any]
+    ) -> None:
+        """It has one after the next boot, and the number of the sick one, which is away then."""
+        worn = gpu(0, memory=MemoryHealth(row_remap_failed="True", remap_observed_at=at(0)))
+        stored, seen = Stored(), view(worn)
+        beside = Inventory(on_bus=2, seen=1, **fields)
+        for second in (1, 5, 60):
+            dated = report_with(seen, inventory=beside, observed_at=at(second))
+            settle(stored, with_fields(seen, report=dated), second)
+        assert stored.incident.status.stay.siblings is None
+
+        other = gpu(1, pci_bus_id=worn.pci_bus_id, presence_since=at(700), epoch_started=at(700))
+        after = view(other, inventory=published(other))
+        full = report_with(after, boot_id="boot-2", inventory=Inventory(on_bus=1, seen=1))
+        for second in (720, 800, 4000):
+            dated = msgspec.structs.replace(full, observed_at=at(second))
+            settle(stored, with_fields(after, report=dated), second)
+
+        assert stored.incident.open
 
     def test_a_gpu_for_virtual_machines_is_not_missed(self) -> None:
         twins = tuple(msgspec.structs.replace(device, kind="vfio") for device in published(gpu(1)))
