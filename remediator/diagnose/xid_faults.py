@@ -95,9 +95,24 @@ def instance_of(record: XidRecord, gpu: GpuHealth) -> Instance | None:
 
     Without MIG instance ids mean nothing: some libraries send zeros.
     """
-    if record.gi is None or not mig_of(record, gpu):
+    if record.gi is None or not mig_of(record, gpu) or _is_unread(record, gpu):
         return None
     return Instance(record.gi, record.ci)
+
+
+def _is_unread(record: XidRecord, gpu: GpuHealth) -> bool:
+    """Whether no reading since an error shows which instance had it: ids are used again."""
+    read_at = gpu.recovery_action.observed_at
+    older = read_at is not None and read_at < record.last_seen
+    return older and record.gi is not None and record.placement is None
+
+
+def _awaits_reading(signal: XidContext) -> bool:
+    """Whether NVML, which is read at once after an error, is about to show whose it was."""
+    reported_at, record = signal.around.reported_at, signal.record
+    soon = reported_at is not None and reported_at - record.last_seen < NEAR
+    alive = signal.around.up("nvml") is True and signal.gpu.presence == "Present"
+    return soon and alive and _is_unread(record, signal.gpu)
 
 
 def _order(signal: XidContext) -> tuple[object, ...]:
@@ -174,6 +189,8 @@ def _fault(signal: XidContext) -> Fault | None:
     quiet = meant.fault_class == "contained" and record.reset_request == "NotRequested"
     if (ended or quiet) and _leaves_nothing(signal, meant.fault_class):
         return None
+    if meant.fault_class == "contained" and _awaits_reading(signal):
+        return None  # until then it may be of any slice
     # Any error of a channel may carry an instance. Only a contained one stays in it.
     placed = instance_of(record, signal.gpu) if meant.fault_class == "contained" else None
     second: list[Source] = [source for source in signal.row.second if _SECOND[source](signal)]

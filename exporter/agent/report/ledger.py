@@ -250,7 +250,7 @@ def _count(node: _Node, signal: Signal) -> None:
         return
     gpu = node.gpus[uuid]
     epoch = gpu_state.epoch_at(gpu, signal.at, node.now)
-    layout = xid_counts.Layout(gpu.mig, gpu.instances)
+    layout = xid_counts.Layout.of(gpu)
     none_at = gpu.recovery_action.last_none_at
     records = xid_counts.counted(gpu.xids, signal, epoch=epoch, layout=layout, none_at=none_at)
     gpu = xid_counts.with_records(gpu, records)

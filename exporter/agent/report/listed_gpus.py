@@ -52,7 +52,9 @@ def take_in(  # noqa: PLR0917 - what is there, what should be, and when
             naming.rename(gpus, reading.bus_id, reading.uuid)
             old = gpus.get(reading.uuid) or gpu_state.blank(reading.uuid, nvml.at)
             gpus[reading.uuid] = xid_counts.completed(
-                gpu_state.read(old, reading, nvml.at, unread_after=unread_after), nvml.at
+                gpu_state.read(old, reading, nvml.at, unread_after=unread_after),
+                nvml.at,
+                xid_counts.Layout.of(old),
             )
             # Once more, as the name may have been ambiguous up to now.
             naming.rename(gpus, reading.bus_id, reading.uuid)

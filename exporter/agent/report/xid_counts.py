@@ -3,14 +3,14 @@
 A record is one code on one instance in one place (or on none). Two sources of
 one error are one count; when the second one names the slice, the count moves
 from the record without instance to the slice's, so that no doubt is left behind.
-The MIG mode and the place are those of when the error is counted. Where NVML had
-not read them by then, the first reading fills them in.
+The MIG mode and the place are those of the error's time. Instance ids are used again: a
+reading of before the error may show another one, so the next reading fills the place in.
 Pure: signals carry their time and, from `xid_dedup`, their partner.
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -26,7 +26,8 @@ MAX_RECORDS = 256
 READ_WITHIN = timedelta(seconds=10)
 """A reading this long after an error still shows the instance that had it: the sensor reads at
 once, and an instance id is given to another one no sooner than a pod has come and gone."""
-
+READ_BEFORE = timedelta(minutes=1)
+"""A reading this long before an error may show the place of an instance that is gone after it."""
 
 ANSWERED_AFTER = timedelta(minutes=1)
 """An answer of the driver this soon after an error may be of before it."""
@@ -45,10 +46,25 @@ class Key(NamedTuple):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """How the GPU is cut when an error is counted; `mig` None: not known."""
+    """How the GPU is cut; `mig` None: not known."""
 
     mig: bool | None
     instances: tuple[MigInstance, ...] = ()
+    read_at: datetime | None = None
+
+    @classmethod
+    def of(cls, gpu: GpuHealth) -> Self:
+        """Return the last reading: it read the recovery action, or that there is none."""
+        return cls(gpu.mig, gpu.instances, gpu.recovery_action.observed_at)
+
+    def at(self, signal: Signal) -> "Layout":
+        """Return what of it holds for an error: of a reading before it, only the mode."""
+        if self.read_at and timedelta() <= self.read_at - signal.at <= READ_WITHIN:
+            return self
+        partner = signal.partner or Partner(0)
+        # Without MIG some libraries send zeros. Another number means that it was turned on since.
+        named = bool(signal.gi or partner.gi)
+        return Layout(None if named and self.mig is False else self.mig)
 
     def instance(self, gi: int | None) -> MigInstance | None:
         """Return a slice of a GPU instance; all slices in it have one placement."""
@@ -78,6 +94,7 @@ def counted(
     Where MIG is off instance ids mean nothing (some libraries send zeros) and
     are dropped. `none_at` is when the driver last answered that it requests nothing.
     """
+    layout = layout.at(signal)
     by_key = {key_of(record): record for record in records}
     signal = _with_partner(records, signal)
     earlier = _earlier_record(records, signal, layout)
@@ -108,45 +125,51 @@ def counted(
     return _sorted(by_key)
 
 
-def completed(gpu: GpuHealth, at: datetime) -> GpuHealth:
+def completed(gpu: GpuHealth, at: datetime, before: Layout) -> GpuHealth:
     """Return the entry whose records have what a reading at `at` was the first to tell.
 
-    The MIG mode lasts as long as the epoch, an instance id only for moments.
+    The MIG mode lasts as long as the epoch, an instance id only for moments. `before` is the
+    reading before this one.
     """
-    layout = Layout(gpu.mig, gpu.instances)
-    if not any(_lacks(record, gpu, at) for record in gpu.xids):
-        return gpu
-    return msgspec.structs.replace(
-        gpu, xids=joined((), tuple(_filled(record, gpu, layout, at) for record in gpu.xids))
-    )
+    now = Layout(gpu.mig, gpu.instances, at)
+    filled = tuple(_filled(record, gpu, now, before) for record in gpu.xids)
+    return gpu if filled == gpu.xids else msgspec.structs.replace(gpu, xids=joined((), filled))
 
 
-def _lacks(record: XidRecord, gpu: GpuHealth, at: datetime) -> bool:
-    modeless = record.mig_mode == UNKNOWN and record.epoch == gpu.epoch and gpu.mig is not None
-    return modeless or _placeless(record, at)
-
-
-def _placeless(record: XidRecord, at: datetime) -> bool:
-    """Whether a reading at `at` still shows where the instance of a record was."""
-    recent = timedelta() <= at - record.last_seen <= READ_WITHIN
-    return record.gi is not None and record.placement is None and recent
-
-
-def _filled(record: XidRecord, gpu: GpuHealth, layout: Layout, at: datetime) -> XidRecord:
-    if not _lacks(record, gpu, at):
-        return record
-    mode = mig_mode(layout.mig) if record.mig_mode == UNKNOWN else record.mig_mode
-    if mode == "Disabled":
+def _filled(record: XidRecord, gpu: GpuHealth, now: Layout, before: Layout) -> XidRecord:
+    mode = record.mig_mode
+    if mode == UNKNOWN and record.epoch == gpu.epoch:
+        mode = mig_mode(now.mig)
+    if mode == "Disabled" and mode != record.mig_mode:
         return msgspec.structs.replace(record, mig_mode=mode, gi=None, ci=None, placement=None)
-    if not _placeless(record, at):
-        return msgspec.structs.replace(record, mig_mode=mode)
-    live = layout.instance(record.gi)
-    return msgspec.structs.replace(
-        record,
-        mig_mode=mode,
-        placement=layout.placement(record.gi),
-        gi_profile_id=live.gi_profile_id if live else record.gi_profile_id,
+    place, profile = record.placement, record.gi_profile_id
+    if record.gi is not None and place is None:
+        shown = _layout_with(record, now, before)
+        place, live = shown.placement(record.gi), shown.instance(record.gi)
+        profile = live.gi_profile_id if live else profile
+    return msgspec.structs.replace(record, mig_mode=mode, placement=place, gi_profile_id=profile)
+
+
+def _layout_with(record: XidRecord, now: Layout, before: Layout) -> Layout:
+    """Return the reading that shows the instance of an error, between two of which it came."""
+    none, since = Layout(None), timedelta(0)
+    if now.read_at is None or now.read_at < record.last_seen:
+        return none
+    if before.read_at is not None:
+        since = record.last_seen - before.read_at
+    earlier = before if before.read_at is not None and since >= timedelta(0) else none
+    live, old = now.instance(record.gi), earlier.instance(record.gi)
+    if now.read_at - record.last_seen > READ_WITHIN:
+        # Late: it has been there all the time only if it is the same one as before.
+        return now if live is not None and live == old else none
+    if live is not None:
+        return now
+    place = earlier.placement(record.gi)
+    taken = place is not None and any(
+        other is not None and place.intersects(other)
+        for other in (now.placement(each.gi) for each in now.instances)
     )
+    return none if taken or since > READ_BEFORE else earlier
 
 
 def rate_limited(records: tuple[XidRecord, ...], code: int) -> tuple[XidRecord, ...]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model.device import NVIDIAS, Device, Instance
-from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance
+from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance, SourceHealth
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from remediator.diagnose.fault import Fault, faults_of
 from remediator.diagnose.scope import Scope, scope
@@ -28,8 +28,10 @@ from tests.remediator.builders import (
     gpu,
     mig_gpu,
     published,
+    report_with,
     slice_uuid,
     view,
+    with_fields,
     xid,
 )
 from tests.remediator.playing import settle
@@ -209,6 +211,26 @@ class TestAnIncident:
             settle(stored, seen, second)
 
         assert set(stored.effects()) == AT_START_0
+
+    def test_a_reading_of_before_the_error_does_not_show_which_slice_had_it(self) -> None:
+        """NVML is read at once: until then the slice with that id may be another one."""
+        record = msgspec.structs.replace(
+            xid(94, seen=20, gi=5), mig_mode="Enabled", sources=("kmsg", "nvml")
+        )
+        before = mig_gpu(0, record, recovery_action=action(observed=0))
+        stored, seen = Stored(), view(before)
+        up = (SourceHealth(name="nvml", state="Up"),)
+
+        for second in (20.1, 25, 40, 70):
+            dated = report_with(seen, observed_at=at(second), sources=up)
+            settle(stored, with_fields(seen, report=dated), second)
+        assert stored.effects() == {}
+
+        for second in (81, 82, 100):  # it is not read: any slice may be meant
+            dated = report_with(seen, observed_at=at(second), sources=up)
+            settle(stored, with_fields(seen, report=dated), second)
+        assert set(stored.effects().values()) == {"NoSchedule"}
+        assert len(stored.effects()) == len(seen.slices.inventory)
 
     def test_an_incident_of_an_unpublished_instance_stays_suspected_and_says_why(self) -> None:
         stored = Stored()

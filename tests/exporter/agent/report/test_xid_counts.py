@@ -188,8 +188,23 @@ def live(gi: int, start: int, size: int = 1, profile_id: int = 19) -> MigInstanc
     )
 
 
-def cut(*instances: MigInstance) -> Layout:
-    return Layout(mig=True, instances=instances)
+def cut(*instances: MigInstance, hours: float = 0.0) -> Layout:
+    """Return a reading of that time."""
+    return Layout(mig=True, instances=instances, read_at=at(hours))
+
+
+def reading(records: tuple[XidRecord, ...], *instances: MigInstance) -> GpuHealth:
+    return GpuHealth(
+        uuid="GPU-0",
+        presence="Present",
+        presence_since=at(0),
+        mig_mode="Enabled",
+        instances=instances,
+        xids=records,
+    )
+
+
+SECOND = 1 / 3600
 
 
 class TestPlace:
@@ -201,7 +216,7 @@ class TestPlace:
 
     def test_an_instance_id_that_is_used_again_elsewhere_is_another_record(self) -> None:
         kept = counted((), line(0, gi=5), epoch=1, layout=cut(live(5, 4)))
-        kept = counted(kept, line(1, gi=5), epoch=1, layout=cut(live(5, 0, 2, 14)))
+        kept = counted(kept, line(1, gi=5), epoch=1, layout=cut(live(5, 0, 2, 14), hours=1))
 
         assert [(xid_record.placement, xid_record.count) for xid_record in kept] == [
             (MemorySlices(0, 2), 1),
@@ -227,17 +242,10 @@ class TestPlace:
 
     def test_a_reading_right_after_an_error_tells_where_it_was(self) -> None:
         kept = counted((), line(0, gi=5), epoch=1, layout=Layout(mig=None))
-        gpu = GpuHealth(
-            uuid="GPU-0",
-            presence="Present",
-            presence_since=at(0),
-            mig_mode="Enabled",
-            instances=(live(5, 4),),
-            xids=kept,
-        )
+        gpu = reading(kept, live(5, 4))
 
-        (soon,) = completed(gpu, at(0) + READ_WITHIN).xids
-        (late,) = completed(gpu, at(0) + 2 * READ_WITHIN).xids
+        (soon,) = completed(gpu, at(0) + READ_WITHIN, Layout(mig=None)).xids
+        (late,) = completed(gpu, at(0) + 2 * READ_WITHIN, Layout(mig=None)).xids
 
         assert (soon.mig_mode, soon.gi_profile_id, soon.placement) == (
             "Enabled",
@@ -246,13 +254,82 @@ class TestPlace:
         )
         assert (late.mig_mode, late.placement) == ("Enabled", None)
 
+    def test_a_reading_of_before_an_error_does_not_tell_whose_it_was(self) -> None:
+        """Its id was given to another instance since; the next reading shows where that is."""
+        before = cut(live(7, 0), live(8, 1), hours=-20 * SECOND)
+        kept = counted((), line(0, gi=7), epoch=1, layout=before)
+        assert [record.placement for record in kept] == [None]
+
+        gpu = reading(kept, live(7, 4), live(8, 1), live(9, 0))
+        (found,) = completed(gpu, at(0.5 * SECOND), before).xids
+
+        assert (found.placement, found.count) == (MemorySlices(4, 1), 1)
+
+    @pytest.mark.parametrize(
+        ("hours", "after", "place"),
+        [
+            (-20 * SECOND, (), MemorySlices(0, 1)),
+            (-20 * SECOND, (live(9, 0),), None),
+            (-300 * SECOND, (), None),
+            (1 * SECOND, (), None),
+        ],
+        ids=["its place is free", "another has its place", "long before", "after it"],
+    )
+    def test_an_instance_that_is_gone_was_where_the_reading_before_had_it(
+        self, hours: float, after: tuple[MigInstance, ...], place: MemorySlices | None
+    ) -> None:
+        kept = counted((), line(0, gi=7), epoch=1, layout=Layout(mig=True))
+
+        gpu = reading(kept, *after)
+        (found,) = completed(gpu, at(2 * SECOND), cut(live(7, 0), hours=hours)).xids
+
+        assert found.placement == place
+
+    @pytest.mark.parametrize(
+        ("old", "place"),
+        [(live(7, 4), MemorySlices(4, 1)), (live(7, 0), None), (live(8, 4), None)],
+    )
+    def test_a_late_reading_tells_only_of_an_instance_that_was_there_before(
+        self, old: MigInstance, place: MemorySlices | None
+    ) -> None:
+        kept = counted((), line(0, gi=7), epoch=1, layout=Layout(mig=True))
+
+        gpu = reading(kept, live(7, 4))
+        (found,) = completed(gpu, at(0.1), cut(old, hours=-20 * SECOND)).xids
+
+        assert found.placement == place
+
+    def test_an_instance_that_is_named_shows_that_mig_was_turned_on(self) -> None:
+        off = Layout(mig=False, read_at=at(-20 * SECOND))
+        kept = counted((), event(0, gi=7), epoch=1, layout=off)
+        gpu = reading(kept, live(7, 4))
+
+        (on,) = completed(gpu, at(SECOND), off).xids
+        (still,) = completed(
+            msgspec.structs.replace(gpu, mig_mode="Disabled"), at(SECOND), off
+        ).xids
+
+        assert (on.mig_mode, on.placement) == ("Enabled", MemorySlices(4, 1))
+        assert (still.mig_mode, still.gi, still.placement) == ("Disabled", None, None)
+
+    def test_the_second_source_of_such_an_error_is_no_second_error(self) -> None:
+        off = Layout(mig=False, read_at=at(-20 * SECOND))
+        kept = counted((), line(0), epoch=1, layout=off)
+        (found,) = counted(kept, event(0, gi=7), epoch=1, layout=off)
+        again = msgspec.structs.replace(line(0), partner=Partner(1, 7))
+        (other,) = counted(
+            counted((), event(0, gi=7), epoch=1, layout=off), again, epoch=1, layout=off
+        )
+
+        assert (found.count, found.gi) == (other.count, other.gi) == (1, 7)
+
     def test_a_later_mode_changes_no_record(self) -> None:
         kept = counted((), line(0), epoch=1, layout=Layout(mig=False))
         gpu = GpuHealth(
             uuid="GPU-0", presence="Present", presence_since=at(0), mig_mode="Enabled", xids=kept
         )
 
-        assert completed(gpu, at(0.001)) == gpu
+        assert completed(gpu, at(0.001), Layout(mig=False)) == gpu
 
 
 class TestSources:
