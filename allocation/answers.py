@@ -8,12 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from allocation.model.slices import PublishedDevice, selected_device
+from allocation.model.claims import Selector
+from allocation.model.slices import PublishedDevice, ResourceSlice, selected_device
+from allocation.reasons import Reason, Why
 from allocation.selectors.answers import Answer, not_evaluated
 from allocation.selectors.device import SelectedDevice, names_read
 
 Evaluate = Callable[[str, Sequence[SelectedDevice]], Sequence[Answer]]
 """Says what an expression makes of devices: `selectors.evaluator.Evaluator.answers`."""
+Selectors = tuple[Selector, ...]
+Kept = tuple[Reason, ...]
+"""The selectors that keep a device away; () for none."""
 _Key = tuple[object, ...]
 
 
@@ -59,14 +64,39 @@ class _Expression:
 
 
 class Answers:
-    """Remembers what each expression said."""
+    """Remembers what each expression said, and of which slice, by its name."""
 
     def __init__(self, evaluate: Evaluate) -> None:
         self._evaluate = evaluate
         self._expressions: dict[tuple[str, str], _Expression] = {}
+        self._kept: dict[tuple[str, Selectors, Selectors], tuple[Kept, ...]] = {}
 
-    def of(self, expression: str, driver: str, devices: Sequence[PublishedDevice]) -> list[Answer]:
-        """Return what an expression says of each device of a driver, in their order."""
+    def kept(
+        self, given: ResourceSlice, of_class: Selectors, of_request: Selectors
+    ) -> tuple[Kept, ...]:
+        """Return for each device of a slice which selectors keep it away, in their order."""
+        key = (given.metadata.name, of_class, of_request)
+        if key not in self._kept:
+            sources: tuple[tuple[Why, Selectors], ...] = (
+                ("ClassSelector", of_class),
+                ("RequestSelector", of_request),
+            )
+            found: list[list[Reason]] = [[] for _ in given.spec.devices]
+            for why, selectors in sources:
+                for selector in selectors:
+                    text = selector.cel.expression if selector.cel else ""
+                    answers = self.of(text, given) if text else [_OTHER] * len(found)
+                    for answer, reasons in zip(answers, found, strict=True):
+                        if answer.says == "NoMatch":
+                            reasons.append(Reason(why, text))
+                        elif answer.says != "Matches":
+                            reasons.append(Reason(_DOUBTS[answer.says], text, (answer.why,)))
+            self._kept[key] = tuple(tuple(reasons) for reasons in found)
+        return self._kept[key]
+
+    def of(self, expression: str, given: ResourceSlice) -> list[Answer]:
+        """Return what an expression says of each device of a slice."""
+        driver, devices = given.spec.driver, given.spec.devices
         one = self._expressions.get((expression, driver))
         if one is None:
             one = self._expressions[expression, driver] = _Expression(expression)
@@ -83,3 +113,8 @@ class Answers:
                 key: not_evaluated(each) for key, each in selected.items() if isinstance(each, str)
             }
         return [one.known[key] for key in keys]
+
+
+_OTHER = not_evaluated("the selector is no CEL expression")
+_DOUBTS: Mapping[str, Why] = {"Fails": "SelectorFails", "NotEvaluated": "NotEvaluated"}
+"""By what an expression says of a device."""

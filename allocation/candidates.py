@@ -5,57 +5,40 @@ reason left is helped by one change. `FINDERS` has a row for each kind of reason
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 
 import msgspec
 
 from allocation import capacity
-from allocation.answers import Answers
+from allocation.answers import Answers, Kept
 from allocation.capacity import CapacityError
-from allocation.model.claims import Choice, Constraint, DeviceClass, Selector
+from allocation.model.claims import Choice, Constraint, DeviceClass
 from allocation.model.nodes import Node
 from allocation.model.slices import PublishedDevice, ResourceSlice
 from allocation.pools import Countdown, Pool
 from allocation.reasons import Candidate, Reason, Why
-from allocation.selectors.answers import not_evaluated
 from allocation.usage import Usage
 
 
-class Selection:
-    """One choice of a request, and what its selectors and those of its class say of devices."""
+class Selection(msgspec.Struct, frozen=True):
+    """One choice of a request."""
 
-    def __init__(
-        self, request: str, choice: Choice, device_class: DeviceClass, answers: Answers
-    ) -> None:
-        self.request, self.choice = request, choice
-        self._device_class, self._answers = device_class, answers
+    request: str
+    choice: Choice
+    device_class: DeviceClass
+    answers: Answers
 
     @property
     def name(self) -> str:
         """`request`, or `request/alternative`."""
         return f"{self.request}/{self.choice.name}" if self.choice.name else self.request
 
-    def reasons(self, driver: str, devices: Sequence[PublishedDevice]) -> list[tuple[Reason, ...]]:
-        """Return for each device which selectors keep it away, those of the class first."""
-        found: list[list[Reason]] = [[] for _ in devices]
-        sources: tuple[tuple[Why, tuple[Selector, ...]], ...] = (
-            ("ClassSelector", self._device_class.spec.selectors),
-            ("RequestSelector", self.choice.selectors),
-        )
-        for why, selectors in sources:
-            for selector in selectors:
-                text = selector.cel.expression if selector.cel else ""
-                answers = self._answers.of(text, driver, devices) if text else [_OTHER] * len(found)
-                for answer, reasons in zip(answers, found, strict=True):
-                    if answer.says == "NoMatch":
-                        reasons.append(Reason(why, text))
-                    elif answer.says != "Matches":
-                        reasons.append(Reason(_DOUBTS[answer.says], text, (answer.why,)))
-        return [tuple(reasons) for reasons in found]
-
-
-_OTHER = not_evaluated("the selector is no CEL expression")
-_DOUBTS: Mapping[str, Why] = {"Fails": "SelectorFails", "NotEvaluated": "NotEvaluated"}
-"""By what an expression says of a device."""
+    def devices(self, pool: Pool) -> Iterator[tuple[ResourceSlice, PublishedDevice, Kept]]:
+        """Yield each device of a pool for the node with the selectors that keep it away."""
+        sources = (self.device_class.spec.selectors, self.choice.selectors)
+        for given in pool.slices:
+            kept = self.answers.kept(given, *sources)
+            yield from zip(repeat(given), given.spec.devices, kept, strict=False)
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -67,7 +50,7 @@ class _Look(msgspec.Struct, frozen=True):
     device: PublishedDevice
     node: Node
     usage: Usage
-    selectors: tuple[Reason, ...]
+    selectors: Kept
     counters: Countdown | None
     """None: of a pool that is not complete."""
     constraints: tuple[Constraint, ...]
@@ -88,10 +71,8 @@ def candidates(
     about = tuple(each for each in constraints if each.is_about(selection.request, choice.name))
     found: list[Candidate] = []
     for pool in pools:
-        devices = pool.devices()
-        by_selectors = selection.reasons(pool.driver, [device for _, device in devices])
         counters = Countdown.begin(pool, usage) if pool.state == "Complete" else None
-        for (given, device), selectors in zip(devices, by_selectors, strict=True):
+        for given, device, selectors in selection.devices(pool):
             look = _Look(choice, pool, given, device, node, usage, selectors, counters, about)
             reasons = tuple(reason for find in FINDERS for reason in find(look))
             found.append(Candidate(given.device(device), reasons))

@@ -42,12 +42,8 @@ class Pool(msgspec.Struct, frozen=True):
     @property
     def binds_late(self) -> bool:
         """Whether a device of it needs a condition before its pod is bound: it is taken last."""
-        devices = (device for _, device in self.devices())
+        devices = (device for given in self.slices for device in given.spec.devices)
         return self.state == "Complete" and any(device.binding_conditions for device in devices)
-
-    def devices(self) -> list[tuple[ResourceSlice, PublishedDevice]]:
-        """Return the devices of the slices for the node, in the scheduler's order."""
-        return [(each, device) for each in self.slices for device in each.spec.devices]
 
     def counters_left(self, usage: Usage) -> Counters:
         """Return what allocated devices leave of its counters; it may be negative."""
@@ -78,6 +74,7 @@ class Published:
         self._on_node: dict[str, list[ResourceSlice]] = {}
         self._shared: list[ResourceSlice] = []
         self._by_pool: dict[PoolName, list[ResourceSlice]] = {}
+        self._pools: dict[str, list[Pool]] = {}
         for each in slices:
             if each.spec.node_name:
                 self._on_node.setdefault(each.spec.node_name, []).append(each)
@@ -90,12 +87,17 @@ class Published:
 
         Raises NodeSelectorError and CapacityError.
         """
+        known = self._pools.get(node.name)
+        if known is not None:
+            return known
         found: dict[PoolName, list[ResourceSlice]] = {}
         for each in (*self._on_node.get(node.name, ()), *self._shared):
             if not _uses_groups(each) and each.is_for(node):
                 found.setdefault(_pool_of(each), []).append(each)
         pools = [self._pool(name, slices) for name, slices in found.items()]
-        return sorted(pools, key=lambda pool: (pool.binds_late, pool.driver, pool.name))
+        pools.sort(key=lambda pool: (pool.binds_late, pool.driver, pool.name))
+        self._pools[node.name] = pools
+        return pools
 
     def _pool(self, name: PoolName, slices: Sequence[ResourceSlice]) -> Pool:
         generation = max(each.spec.pool.generation for each in slices)

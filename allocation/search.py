@@ -146,9 +146,9 @@ class _Search:
     def _choice(self, selection: Selection) -> _Choice:
         spots: list[_Spot] = []
         for pool in self.pools:
-            devices = pool.devices() if pool.state == "Complete" else []
-            reasons = selection.reasons(pool.driver, [device for _, device in devices])
-            for (given, device), selectors in zip(devices, reasons, strict=True):
+            if pool.state != "Complete":
+                continue
+            for given, device, selectors in selection.devices(pool):
                 away = () if given.has_for(device, self._node) else (Reason("OtherNode"),)
                 name = given.device(device)
                 spots.append(_Spot(pool, given, device, name, (*selectors, *away)))
