@@ -6,6 +6,7 @@ from zero, and a binary quantity beyond int64 is cut to its maximum. Pure.
 
 import re
 from fractions import Fraction
+from math import ceil
 
 _FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*)([+-]?[0-9]*)")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -38,7 +39,7 @@ def parse(text: str) -> Fraction:
         raise OddQuantityError(f"{text!r} has no digit")
     value = Fraction(int(f"{whole or '0'}{part}"), 10 ** len(part))
     value *= _factor(letters, digits, text)
-    value = _rounded_up(value)
+    value = Fraction(ceil(value * _NANO), _NANO)
     if letters in _BINARY:
         value = min(value, Fraction(INT64))
     return -value if sign == "-" else value
@@ -69,8 +70,3 @@ def _factor(letters: str, digits: str, text: str) -> Fraction:
     if letters in _DECIMAL and not digits:
         return Fraction(10) ** _DECIMAL[letters]
     raise QuantityError(f"{text} has a suffix that is none: {letters}{digits}")
-
-
-def _rounded_up(value: Fraction) -> Fraction:
-    scaled = value * _NANO
-    return Fraction(-(-scaled.numerator // scaled.denominator), _NANO)
