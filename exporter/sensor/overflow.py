@@ -1,7 +1,7 @@
 """What left the ring of signals, one for each GPU, code and instance, with how many it stands for.
 
-An agent that begins with nothing counts it all the same, so that its counters do not
-fall behind those of the agent before it. Pure.
+An agent that begins with nothing counts it all the same, so that its counters do not fall behind
+those of the agent before it. One that was away counts what is of that time alone. Pure.
 """
 
 import msgspec
@@ -18,23 +18,32 @@ class Overflow:
     def __init__(self) -> None:
         self._kept: dict[_Key, Signal] = {}
         """By number, lowest first."""
+        self._first: dict[_Key, int] = {}
+        """The number of the first signal that each stands for."""
         self.forgotten = 0
         """Signals of which nothing is known any more."""
 
     def add(self, signal: Signal) -> None:
         """Take the signal that has just left the ring."""
-        partner, own = signal.partner, _placed(signal)
-        if partner is not None and not self._take_one(_key(own, partner)):
-            # Counted by the first source under a name that this one does not know.
-            return
+        partner, own, first = signal.partner, _placed(signal), signal.number
+        if partner is not None:
+            counted = _key(own, partner)
+            first = self._first.get(counted, first)
+            if not self._take_one(counted):
+                # Counted by the first source under a name that this one does not know.
+                return
         key = _key(own, Partner(0, own.gi, own.ci))
         before = self._kept.pop(key, None)
         self._kept[key] = own if before is None else _merged(before, own)
+        self._first[key] = min(first, self._first.get(key, first))
         if len(self._kept) > MOST:
-            self.forgotten += self._kept.pop(next(iter(self._kept))).times
+            oldest = next(iter(self._kept))
+            del self._first[oldest]
+            self.forgotten += self._kept.pop(oldest).times
 
-    def signals(self) -> list[Signal]:
-        return list(self._kept.values())
+    def signals(self, after: int = 0) -> list[Signal]:
+        """Return what stands for signals above a number alone: no error is counted twice."""
+        return [signal for key, signal in self._kept.items() if self._first[key] > after]
 
     def above(self, kernel_sequence: int) -> int:
         """Return how many signals may have come after that record of the kernel log."""
@@ -50,7 +59,7 @@ class Overflow:
         if found is None:
             return False
         if found.times == 1:
-            del self._kept[key]
+            del self._kept[key], self._first[key]
         else:
             self._kept[key] = msgspec.structs.replace(found, times=found.times - 1)
         return True

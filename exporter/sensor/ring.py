@@ -38,6 +38,7 @@ class Ring:
     def after(self, number: int, counted_to: int | None = None) -> list[Signal]:
         """Return the kept signals above a number of this run, oldest first; counts the others.
 
+        What has left the ring meanwhile comes first, in sums.
         Without those of kernel records up to `counted_to`: an agent may come before a new
         sensor has read so far, and must not take old records for news.
         """
@@ -47,7 +48,10 @@ class Ring:
                 break
             newer.append(signal)
         newer.reverse()
-        self.dropped += max(self.last_number - number - len(newer), 0)
+        left = self._overflow.signals(number)
+        there = sum(signal.times for signal in left) + len(newer)
+        newer = [*left, *newer]
+        self.dropped += max(self.last_number - number - there, 0)
         return newer if counted_to is None else _above(newer, counted_to)
 
     def resume(self, cursor: Cursor, boot_id: str) -> list[Signal]:
