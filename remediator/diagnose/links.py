@@ -234,12 +234,12 @@ def _troubles(peer: GpuHealth, around: Surroundings) -> Iterator[_Trouble]:
     """Yield what a GPU reports of itself that may have taken down its links."""
     lost, links = len(peer.nvlink.failed), peer.nvlink
     in_trouble = f"{peer.uuid} on the same node is in trouble"
-    if peer.mig is not False and (links.down or links.failed):
-        # Of links that were down since the boot some are not wired.
+    if peer.mig or (peer.mig is None and (links.down or links.failed)):
+        # Of links that were down since the boot some are not wired. Under MIG none is read.
         yield _Trouble(
             uuid=peer.uuid,
             why=f"NVLinks to {peer.uuid} go down when MIG is turned on there",
-            links=lost or len(links.down),
+            links=lost or len(links.down) or _most_links(peer, around),
             dates=(peer.mig_since or peer.presence_since,),
             counted=bool(lost),
         )

@@ -100,11 +100,12 @@ def _fabric(reading: FabricReading | None) -> FabricHealth:
 def _nvlink(gpu: GpuHealth, links: tuple[LinkReading, ...], at: datetime) -> NvlinkHealth:
     """Add what was read now to what is known; a link that could not be read stays as it was.
 
-    So does one that is down while links are trained. What goes down under MIG has not failed: MIG
-    takes links down, and when it is turned off no epoch begins that would give them time.
+    So does one that is down while links are trained, also after MIG was turned off, under which
+    they are not read. What goes down under MIG has not failed.
     """
     old = gpu.nvlink
-    begun = max(gpu.epoch_started or gpu.presence_since, gpu.presence_since)
+    dates = (gpu.epoch_started, gpu.mig_since, gpu.presence_since)
+    begun = max(date for date in dates if date is not None)
     # A date of the time to come is of a clock that was set back since.
     trained = not begun <= at < begun + TRAINS
     state = dict.fromkeys(old.up, True) | dict.fromkeys(old.down, False)

@@ -106,8 +106,13 @@ class TestItsOtherEnd:
     @pytest.mark.parametrize("failed", [0, None], ids=["dated", "undated"])
     @pytest.mark.parametrize(
         "neighbour",
-        [gone(1), board(1, **AWAY), board(1, BROKEN, mig_mode="Enabled", mig_since=at(0))],
-        ids=["lost", "passed through", "has MIG on"],
+        [
+            gone(1),
+            board(1, **AWAY),
+            board(1, BROKEN, mig_mode="Enabled", mig_since=at(0)),
+            board(1, mig_mode="Enabled", mig_since=at(0)),
+        ],
+        ids=["lost", "passed through", "has MIG on", "has MIG on, and no link is read there"],
     )
     def test_the_links_of_the_only_gpu_that_lost_some_end_there(
         self, neighbour: GpuHealth, failed: float | None
