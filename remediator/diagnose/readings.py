@@ -166,8 +166,10 @@ def ended_since(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | N
     """
     if gpu.presence == "Lost":
         return None
-    # A reset of a GPU that has not answered since may have failed.
-    if epoch < gpu.epoch and _has_answered(gpu):
+    # A reset of a GPU that has not answered since may have failed. An error may be counted before
+    # the epoch that it came in: NVML was read meanwhile, or the agent was away.
+    began_later = gpu.epoch_started is None or gpu.epoch_started > last_seen
+    if epoch < gpu.epoch and began_later and _has_answered(gpu):
         return max(gpu.epoch_started or gpu.presence_since, last_seen)
     if epoch < gpu.epoch and was_answered_after(gpu, last_seen):
         return last_seen

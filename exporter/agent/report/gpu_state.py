@@ -76,7 +76,8 @@ def read(
     action = _recovery(gpu.recovery_action, reading, at, unread_after)
     answers = not (reading.lost or reading.hung_call)
     cleared = gpu.recovery_action.value in CLEARED_BY_RESET and action.value == 0
-    reset = answers and (cleared or gpu.presence == "Lost")
+    back = gpu.presence == "Lost" and not _has_load_since_lost(gpu)
+    reset = answers and (cleared or back)
     before = next_epoch(gpu, at) if reset else gpu
     after = msgspec.structs.replace(
         _identified(before, reading, at),
@@ -181,7 +182,17 @@ def other_driver(gpu: GpuHealth, at: datetime) -> GpuHealth:
         none_at=None,
     )
     gpu = msgspec.structs.replace(gpu, recovery_action=action)
-    return gpu if gpu.presence_reason == DRIVER_RELOADED else next_epoch(gpu, at)
+    begun = gpu.presence_reason == DRIVER_RELOADED or _has_load_since_lost(gpu)
+    return gpu if begun else next_epoch(gpu, at)
+
+
+def _has_load_since_lost(gpu: GpuHealth) -> bool:
+    """Whether the load of a driver has begun an epoch since a GPU was lost.
+
+    A second one, dated when it is read again, would end errors that came in between.
+    """
+    begun = gpu.epoch_started
+    return gpu.presence == "Lost" and begun is not None and begun > gpu.presence_since
 
 
 def let_go_of(gpu: GpuHealth) -> bool:

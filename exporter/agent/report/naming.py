@@ -13,6 +13,7 @@ import msgspec
 from exporter.agent.report import gpu_state, xid_counts
 from exporter.model.node_health import GpuHealth
 from exporter.model.signals import Signal
+from kubeapi.types import LATEST
 
 UNKNOWN_PREFIX = "unknown-"
 """Begins the `uuid` of a GPU that is known by its bus id alone, which follows."""
@@ -114,7 +115,14 @@ def _move(gpus: Gpus, gpu: GpuHealth, uuid: str) -> None:
     else:
         dropped = there.xids_dropped + gpu.xids_dropped
         whole = msgspec.structs.replace(there, xids_dropped=dropped)
-        gpus[uuid] = xid_counts.with_records(whole, xid_counts.joined(there.xids, gpu.xids))
+        # Each name has epochs of its own.
+        moved = tuple(
+            msgspec.structs.replace(
+                record, epoch=gpu_state.epoch_at(there, record.last_seen, LATEST)
+            )
+            for record in gpu.xids
+        )
+        gpus[uuid] = xid_counts.with_records(whole, xid_counts.joined(there.xids, moved))
 
 
 def _ambiguous(gpu: GpuHealth) -> bool:

@@ -141,10 +141,10 @@ def test_a_reset_that_an_old_driver_was_read_after_counts_while_nvml_is_down(rea
         assert isinstance(verdict(msgspec.structs.replace(away, epoch_started=begun)), Sick)
 
 
-def test_an_end_by_a_new_epoch_is_dated_by_the_younger_of_signal_and_epoch() -> None:
+def test_an_epoch_ends_what_came_before_it_whatever_was_counted_when() -> None:
     begun = gpu(0, epoch=2, epoch_started=at(40))
     assert ended_since(begun, at(0), 1) == at(40)
-    assert ended_since(begun, at(50), 1) == at(50)
+    assert ended_since(begun, at(50), 1) is None, "counted before its own epoch began"
     undated = gpu(0, epoch=2, epoch_started=None, presence_since=at(30))
     assert ended_since(undated, at(0), 1) == at(30)
 

@@ -263,7 +263,8 @@ class Machine:
     def _counts(self, index: int, signal: Signal, epoch: int | None = None) -> None:
         """The agent counts an error by what it knows of the layout."""
         one = self.gpus[index]
-        layout = Layout(one.mig, one.instances if self.placing else ())
+        read_at = signal.at if self.placing else None
+        layout = Layout(one.mig, one.instances if self.placing else (), read_at)
         records = counted(one.xids, signal, epoch=epoch or one.epoch, layout=layout)
         self._replace(index, xids=records)
         if signal.code in errors.GPU_WIDE or signal.code in errors.CONTAINED:
@@ -275,7 +276,8 @@ class Machine:
     def reads_the_places(self, index: int) -> None:
         """A reading right after an error is the first to say where its instance lies."""
         known = errors.places(self.gpus[index])
-        self.gpus[index] = completed(self.gpus[index], self.time)
+        one = self.gpus[index]
+        self.gpus[index] = completed(one, self.time, Layout.of(one))
         new = errors.places(self.gpus[index]) - known
         self.placed |= {memory_of(self.gpus[index].uuid, start) for start in new}
 

@@ -49,7 +49,7 @@ def slices(
     *records: XidRecord, joined: Iterable[str] = (), other: Iterable[str] = (), **fields: Any
 ) -> NodeView:
     """A GPU of which one slice, or two, has failed, and who holds the two."""
-    sick = mig_gpu(0, *records, recovery_action=action())
+    sick = mig_gpu(0, *records, recovery_action=action(observed=101))
     claims = [claim(SLICE_5, name) for name in joined] + [claim(OTHER, name) for name in other]
     return view(
         sick, claims=tuple(claims), pods=tuple(pod(name) for name in (*joined, *other)), **fields

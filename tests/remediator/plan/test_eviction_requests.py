@@ -87,7 +87,7 @@ class TestTheRung:
         claims = (claim(SLICE_5, "a"), claim("gpu-0-mig-1g10gb-19-0", "b"))
 
         def slices(*records: XidRecord, left: slice = slice(None)) -> NodeView:
-            sick = mig_gpu(0, *records, recovery_action=action())
+            sick = mig_gpu(0, *records, recovery_action=action(observed=201))
             return view(sick, claims=claims[left], pods=(pod("a"), pod("b"))[left])
 
         play(stored, slices(first), asks, 0, 150)

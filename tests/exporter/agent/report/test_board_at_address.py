@@ -58,3 +58,21 @@ def test_a_board_that_is_put_into_another_slot_keeps_its_errors() -> None:
     report = ledger.take(report, [Sensed().kmsg(1, 79)], run="run-1", kernel_sequence=None)
     report = ledger.observe(report, seen(MOVED, seconds=2))
     assert counts(report) == {"GPU-1": {(79, None): 1}}
+
+
+def test_an_error_that_had_no_name_counts_in_the_epoch_of_its_time() -> None:
+    """Two boards give one UUID meanwhile; each name begins with an epoch of its own."""
+    sensed, report = Sensed(), ledger.begin("boot-1", "1", START)
+    for seconds in (60, 120):
+        report = ledger.observe(report, seen(gpu(), gpu(2), seconds=seconds - 30))
+        load = [sensed.kmsg(seconds, 0, kind="driver-load")]
+        report = ledger.take(report, load, run="run-1", kernel_sequence=None)
+    report = ledger.observe(report, seen(gpu(), gpu(2), seconds=130))
+    report = ledger.observe(report, seen(gpu(), gpu(2, uuid="GPU-1"), seconds=180))
+    error = [sensed.kmsg(200, 95)]
+    report = ledger.take(report, error, run="run-1", kernel_sequence=None)
+    report = ledger.observe(report, seen(gpu(), gpu(2), seconds=240))
+
+    (found,) = (one for one in report.gpus if one.uuid == "GPU-1")
+    assert [(each.code, each.epoch) for each in found.xids] == [(95, found.epoch)]
+    assert found.epoch == 3

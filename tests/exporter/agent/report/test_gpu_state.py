@@ -334,6 +334,22 @@ class TestEpochs:
         assert (again.presence, again.presence_reason) == (lost.presence, lost.presence_reason)
         assert again.epoch == lost.epoch + 1
 
+    @pytest.mark.parametrize("version", [{}, {"driver": "999.0"}])
+    def test_its_coming_back_after_a_load_begins_no_second_epoch(
+        self, version: dict[str, str]
+    ) -> None:
+        """An error that came in between is of the epoch that the load began."""
+        lost = sequence(gpu(), gpu(lost=True))
+        loaded = msgspec.structs.replace(
+            lost, gpus=(gpu_state.driver_loaded(first(lost), at(120)),)
+        )
+
+        report = ledger.observe(loaded, seen(gpu(), seconds=300, **version))
+
+        assert first(report).presence == "Present"
+        assert (first(report).epoch, first(report).epoch_started) == (2, at(120))
+        assert first(report).answered_epoch_started == at(120)
+
 
 class TestFabricAndLinks:
     def test_a_link_that_was_up_and_is_down_differs_from_one_that_was_never_wired(self) -> None:
@@ -375,13 +391,25 @@ class TestFabricAndLinks:
             return gpu(links=tuple(read), mig=mig)
 
         report = sequence(links("++"), links("+-"), links("--", mig=True), every=600)
-        assert first(report).nvlink == NvlinkHealth(down=(0, 1), failed=(1,))
+        assert first(report).nvlink.failed == (1,)
         report = ledger.observe(report, seen(links("--"), seconds=1300))
         assert first(report).nvlink.failed == (1,), "that one failed before"
 
         report = ledger.observe(report, seen(links("++"), seconds=1330))
-        report = ledger.observe(report, seen(links("-+"), seconds=1360))
+        report = ledger.observe(report, seen(links("-+"), seconds=1899))
+        assert first(report).nvlink == NvlinkHealth(up=(0, 1)), "it may be trained again"
+        report = ledger.observe(report, seen(links("-+"), seconds=1900))
         assert first(report).nvlink.failed == (0,), "once trained, it may fail"
+
+    def test_links_that_are_not_read_under_mig_are_trained_when_it_is_off_again(self) -> None:
+        def links(states: str, *, mig: bool = False) -> Any:
+            read = (LinkReading(link=n, up=state == "+") for n, state in enumerate(states))
+            return gpu(links=tuple(read), mig=mig)
+
+        report = sequence(links("++"), links("", mig=True), links("--"), every=600)
+        assert first(report).nvlink == NvlinkHealth(up=(0, 1))
+        report = ledger.observe(report, seen(links("-+"), seconds=1800))
+        assert first(report).nvlink.failed == (0,)
 
     def test_a_mig_mode_that_was_turned_has_a_date(self) -> None:
         assert first(sequence(gpu(mig=True))).mig_since is None, "since before it was first read"
