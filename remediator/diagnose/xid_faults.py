@@ -95,7 +95,7 @@ def instance_of(record: XidRecord, gpu: GpuHealth) -> Instance | None:
 
     Without MIG instance ids mean nothing: some libraries send zeros.
     """
-    if record.gi is None or not mig_of(record, gpu) or _is_unread(record, gpu):
+    if record.gi is None or not mig_of(record, gpu):
         return None
     return Instance(record.gi, record.ci)
 
@@ -192,7 +192,8 @@ def _fault(signal: XidContext) -> Fault | None:
     if meant.fault_class == "contained" and _awaits_reading(signal):
         return None  # until then it may be of any slice
     # Any error of a channel may carry an instance. Only a contained one stays in it.
-    placed = instance_of(record, signal.gpu) if meant.fault_class == "contained" else None
+    known = meant.fault_class == "contained" and not _is_unread(record, signal.gpu)
+    placed = instance_of(record, signal.gpu) if known else None
     second: list[Source] = [source for source in signal.row.second if _SECOND[source](signal)]
     unprovable = None
     if not second and ended is None and meant.fault_class in _UNPROVABLE:

@@ -183,7 +183,8 @@ class TestPatience:
 
         settle(stored, view(unplaced), 100.5)
         assert set(stored.effects()) == {SLICE_5}
-        placed = mig_gpu(0, xid(94, gi=5), xid(94, seen=100, gi=3), recovery_action=CALM)
+        read = action(0, -3600, 100.5)
+        placed = mig_gpu(0, xid(94, gi=5), xid(94, seen=100, gi=3), recovery_action=read)
         settle(stored, view(placed), 101)
 
         assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-2"}
