@@ -28,7 +28,13 @@ from remediator.diagnose.fault import (
     worst,
 )
 from remediator.diagnose.scope import in_words, parts_of
-from remediator.model.incident import Incident, IncidentSpec, incident_name, number_of
+from remediator.model.incident import (
+    Incident,
+    IncidentSpec,
+    concerns,
+    incident_name,
+    number_of,
+)
 from remediator.model.incident_caps import cut_to_limits
 from remediator.model.incident_status import (
     SCHEMA_VERSION,
@@ -247,6 +253,9 @@ def new_incident(board: Board, standing: tuple[Rule, ...]) -> Incident:
     """Begin an incident; where rules stand without an incident it starts from them."""
     # Not their count: old incidents are pruned.
     number = max((number_of(incident.name) for incident in board.incidents), default=0) + 1
+    # Rules of a deleted incident go on to name it: the one that takes them over has its name.
+    named = (rule.incident for rule in standing if concerns(rule.incident, board.uuid))
+    number = max((number, *map(number_of, named)))
     meta = ObjectMeta(name=incident_name(board.uuid, number))
     opened = Incident(meta, IncidentSpec(board.node, board.uuid))
     why = (RULES_ALONE,) if standing else ()

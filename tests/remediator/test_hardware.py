@@ -10,7 +10,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Unknown
-from remediator.model.incident import Incident
+from remediator.model.incident import Incident, incident_name
 from remediator.model.incident_status import HARDWARE_LIMIT, Hardware
 from remediator.plan.board import BoardRules
 from remediator.plan.hardware import tainted_hardware
@@ -305,6 +305,20 @@ def test_rules_whose_incident_was_deleted_while_names_moved_are_adopted() -> Non
 
     assert holders(stored) == {"gpu-1": (uuid(0), "NoSchedule")}
     assert stored.incident.open
+
+
+def test_the_incident_that_takes_rules_over_has_the_name_that_they_give() -> None:
+    """All incidents of its GPU were deleted, of which it was not the first."""
+    stored = tainted(dead(), gpu(1))
+    (device, taint_rule), *_ = stored.rules.items()
+    second = incident_name(uuid(0), 2)
+    stored.rules[device] = msgspec.structs.replace(taint_rule, incident=second)
+    stored.incidents.clear()
+
+    settle(stored, stale(view(dead(), gpu(1))), 300)
+
+    assert stored.incident.name == second
+    assert stored.rules[device].incident == second
 
 
 class TestOrder:

@@ -66,7 +66,6 @@ class Judged(Played):
                 assert (
                     self.taints.follows_name(step, decision)
                     or lowers
-                    or _names_its_incident(step)
                     or isinstance(step, DeleteRule)
                 ), step
 
@@ -270,11 +269,4 @@ def _turned_round(seen: NodeView) -> NodeView:
         claims=seen.usage.claims[::-1],
         rules=seen.stored.rules[::-1],
         incidents=seen.stored.incidents[::-1],
-    )
-
-
-def _names_its_incident(step: Step) -> bool:
-    """Whether a rule changes in nothing but the incident that it names: its own was deleted."""
-    return isinstance(step, ChangeRule) and step.rule == msgspec.structs.replace(
-        step.stored, incident=step.rule.incident
     )
