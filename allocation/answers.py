@@ -71,7 +71,7 @@ class Answers:
         self._expressions: dict[tuple[str, str], _Expression] = {}
         self._kept: dict[tuple[str, Selectors, Selectors], tuple[Kept, ...]] = {}
 
-    def kept(
+    def reasons(
         self, given: ResourceSlice, of_class: Selectors, of_request: Selectors
     ) -> tuple[Kept, ...]:
         """Return for each device of a slice which selectors keep it away, in their order."""

@@ -37,7 +37,7 @@ class Selection(msgspec.Struct, frozen=True):
         """Yield each device of a pool for the node with the selectors that keep it away."""
         sources = (self.device_class.spec.selectors, self.choice.selectors)
         for given in pool.slices:
-            kept = self.answers.kept(given, *sources)
+            kept = self.answers.reasons(given, *sources)
             yield from zip(repeat(given), given.spec.devices, kept, strict=False)
 
 
@@ -94,7 +94,7 @@ def _place(look: _Look) -> Iterator[Reason]:
 
 
 def _holder(look: _Look) -> Iterator[Reason]:
-    """Yield who has all of it; admin access looks at devices whoever has them."""
+    """Yield who has all of it; admin access takes part in what others have."""
     holder = look.usage.whole.get(look.given.device(look.device))
     if holder is not None and not look.choice.admin_access:
         yield Reason("Allocated", by=(holder,))
@@ -107,7 +107,7 @@ def _selectors(look: _Look) -> Iterator[Reason]:
 def _capacity(look: _Look) -> Iterator[Reason]:
     name, requests = look.given.device(look.device), look.choice.capacity.requests
     try:
-        lacking = capacity.too_little(requests, look.device, look.usage.consumed(name))
+        lacking = capacity.too_little(requests, look.device, look.usage.consumption(name))
     except CapacityError as error:
         yield Reason("SelectorFails", "capacity", (str(error),))
         return

@@ -44,7 +44,7 @@ def amount(text: str) -> int:
         raise CapacityError(str(error)) from None
 
 
-def consumed_by(requests: Mapping[str, str], device: PublishedDevice) -> dict[str, int]:
+def consumption_of(requests: Mapping[str, str], device: PublishedDevice) -> dict[str, int]:
     """Return what a request takes of each capacity of a device. Raises CapacityError."""
     found: dict[str, int] = {}
     for name, capacity in device.capacity.items():
@@ -62,7 +62,7 @@ def too_little(
     if missing:
         return tuple(TooLittle(name, amount(requests[name]), None) for name in missing)
     lacking: list[TooLittle] = []
-    for name, requested in consumed_by(requests, device).items():
+    for name, requested in consumption_of(requests, device).items():
         capacity = device.capacity[name]
         left = amount(capacity.value) - taken.get(name, 0)
         if _is_forbidden(requested, capacity.request_policy):

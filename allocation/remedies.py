@@ -74,13 +74,13 @@ def remedies(scene: Scene, node: Node, answers: Answers) -> tuple[Change, ...]:
     tried = sorted(changes, key=lambda change: (-changes[change], change))[:MOST_TRIED]
     helpful: list[Change] = []
     for change in dict.fromkeys((*tried, *_of_claims(scene.waiting))):
-        after = changed(scene, change)
+        after = apply_change(scene, change)
         if allocate(after.waiting, node, after.cluster(), answers).ending == "Allocated":
             helpful.append(change)
     return tuple(helpful)
 
 
-def changed(scene: Scene, change: Change) -> Scene:
+def apply_change(scene: Scene, change: Change) -> Scene:
     """Return what it would be like."""
     return CHANGES[change.what](scene, change.which)
 

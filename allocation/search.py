@@ -227,7 +227,7 @@ class _Search:
         if self._steps > MOST_STEPS:
             raise _Unknown(f"there are more than {MOST_STEPS} devices to try")
         requests = requested.capacity.requests
-        consumed = add_up((self._usage.consumed(spot.name), *self._shares.get(spot.name, ())))
+        consumed = add_up((self._usage.consumption(spot.name), *self._shares.get(spot.name, ())))
         # Of all devices, one that breaks a constraint is an error before one that is too small.
         return (
             (choice.every or not capacity.too_little(requests, spot.device, consumed))
@@ -273,7 +273,7 @@ class _Search:
     def _books(self, claim: int, selection: Selection, spot: _Spot, undo: ExitStack) -> bool:
         if spot.device.allow_multiple_allocations:
             shares = self._shares.setdefault(spot.name, [])
-            shares.append(capacity.consumed_by(selection.choice.capacity.requests, spot.device))
+            shares.append(capacity.consumption_of(selection.choice.capacity.requests, spot.device))
             undo.callback(shares.pop)
         else:
             own = self._own.setdefault(spot.name, set())

@@ -86,7 +86,7 @@ def summarize(
     answers: Answers,
 ) -> Summary:
     """Return why claims wait; without a pod any node will do. Raises NodeSelectorError."""
-    away = {node.name: pod.kept_from(node) if pod else None for node in nodes}
+    away = {node.name: pod.why_not_on(node) if pod else None for node in nodes}
     outcomes = {
         node.name: allocate(waiting, node, cluster, answers)
         for node in nodes

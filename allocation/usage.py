@@ -47,7 +47,7 @@ class Usage(msgspec.Struct, frozen=True):
         whole = (self.whole[device],) if device in self.whole else ()
         return whole + tuple(share.claim for share in self.shares.get(device, ()))
 
-    def consumed(self, device: Device) -> Consumed:
+    def consumption(self, device: Device) -> Consumed:
         """Return what all shares of a device take of its capacities together."""
         return add_up(share.consumed for share in self.shares.get(device, ()))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from allocation.model.nodes import NodeSelector
+from allocation.model.nodes import NodeSelector, NodeTaint
 from allocation.model.slices import Taint
 from exporter.model.device import Device
 from kubeapi.types import NamespacedMeta, ObjectMeta, kubernetes_case
@@ -36,12 +36,14 @@ class DeviceClass(msgspec.Struct, frozen=True, gc=False):
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Of a claim for device taints, or of a pod for those of nodes: they match alike."""
+
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
 
-    def tolerates(self, taint: Taint) -> bool:
+    def tolerates(self, taint: Taint | NodeTaint) -> bool:
         """As ToleratesTaint of k8s.io/dynamic-resource-allocation: an empty effect is any."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False

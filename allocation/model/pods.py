@@ -9,28 +9,13 @@ from typing import Literal
 
 import msgspec
 
+from allocation.model.claims import BLOCKING, Toleration
 from allocation.model.nodes import Node, NodeSelector, NodeTaint
 from kubeapi.types import NamespacedMeta
 
 NodeWhy = Literal["NodeCordoned", "NodeNotReady", "NodeTainted", "NodeAffinity"]
-_BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 _CORDON = NodeTaint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 _NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-
-
-class PodToleration(msgspec.Struct, frozen=True, gc=False):
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-
-    def tolerates(self, taint: NodeTaint) -> bool:
-        """As core/v1 has it: an empty key with Exists is any, an empty effect is any."""
-        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
-            return False
-        if self.operator in ("", "Equal"):
-            return self.value == taint.value
-        return self.operator == "Exists"
 
 
 class NodeAffinity(msgspec.Struct, frozen=True, gc=False):
@@ -47,14 +32,14 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
-    tolerations: tuple[PodToleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
 
 
 class WaitingPod(msgspec.Struct, frozen=True, gc=False):
     metadata: NamespacedMeta
     spec: PodSpec = PodSpec()
 
-    def kept_from(self, node: Node) -> tuple[NodeWhy, str] | None:
+    def why_not_on(self, node: Node) -> tuple[NodeWhy, str] | None:
         """Return why the pod does not run on a node, and by what; None: nothing here keeps it.
 
         Raises NodeSelectorError.
@@ -62,7 +47,7 @@ class WaitingPod(msgspec.Struct, frozen=True, gc=False):
         spec = self.spec
         taints = (*((_CORDON,) if node.unschedulable else ()), *node.taints)
         for taint in taints:
-            blocks = taint.effect in _BLOCKING
+            blocks = taint.effect in BLOCKING
             if blocks and not any(each.tolerates(taint) for each in spec.tolerations):
                 if taint.key == _CORDON.key:
                     return "NodeCordoned", ""

@@ -17,7 +17,7 @@ from allocation.model.nodes import Node
 from allocation.model.slices import ResourceSlice
 from allocation.pools import Published
 from allocation.reasons import Candidate, Outcome, Why
-from allocation.remedies import CHANGES, Scene, changed, remedies
+from allocation.remedies import CHANGES, Scene, apply_change, remedies
 from allocation.search import Cluster, allocate
 from allocation.selectors.answers import Answer
 from allocation.selectors.cel import Selector
@@ -154,7 +154,7 @@ def changes_in_vain(oracle: Path, seeds: Sequence[int]) -> tuple[list[object], C
         for number, node in enumerate(ours.nodes):
             for change in remedies(scene, node, ours.answers):
                 offered.append((seed, node.name, change.what))
-                then = changed(scene, change)
+                then = apply_change(scene, change)
                 parts = {"slices": then.slices, "claims": then.claims, "waiting": then.waiting}
                 alone = given | {"nodes": given["nodes"][number : number + 1]}
                 after.append(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from allocation.capacity import NANO, CapacityError, consumed_by, too_little
+from allocation.capacity import NANO, CapacityError, consumption_of, too_little
 from tests.allocation.builders import published
 
 GI = 2**30
@@ -17,7 +17,7 @@ PARTS = {"default": "500m", "validRange": {"min": "100m", "step": "300m"}}
 def consumed(requested: str | None, policy: dict[str, Any] | None = None) -> Fraction:
     capacity = {"value": "10Gi"} | ({"requestPolicy": policy} if policy else {})
     one = published(capacity={"memory": capacity})
-    taken = consumed_by({} if requested is None else {"memory": requested}, one)["memory"]
+    taken = consumption_of({} if requested is None else {"memory": requested}, one)["memory"]
     return Fraction(taken, NANO)
 
 

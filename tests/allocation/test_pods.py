@@ -14,7 +14,7 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 def kept(node: dict[str, Any], **spec: Any) -> tuple[str, str] | None:
     pod = msgspec.convert({"metadata": {"name": "train"}, "spec": spec}, WaitingPod)
-    return pod.kept_from(msgspec.convert({"name": "node-a", "labels": {"zone": "a"}} | node, Node))
+    return pod.why_not_on(msgspec.convert({"name": "node-a", "labels": {"zone": "a"}} | node, Node))
 
 
 @pytest.mark.parametrize(
