@@ -8,8 +8,8 @@ COMPILED := $(VENV)/.compiled
 # Three workers per core (tests/lab/lanes.py); a file's tests stay together, and the order stays.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
-# New property examples; at a landing the commit seeds them.
-SEARCH := --hypothesis-profile search
+# New property examples; at a landing the commit seeds them. One test plays all histories of a machine.
+SEARCH := --hypothesis-profile search --timeout 1800
 DRAWN_BY = $(or $(SEED),$(shell git rev-parse HEAD 2>/dev/null),0)
 # Tests start our programs a thousand times: each start would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -128,10 +128,12 @@ class PolicyOnLease:
         """Take in the policy that this replica is about to obey."""
         with self._guard:
             now, last = self._now(), self._policy
+            if policy == last:
+                return
             changed = last is not None and policy.may_permit_more(last)
             if last is None:
                 self._known_from = now
-            elif last != policy:
+            else:
                 # Once each: a file may go back and forth.
                 others = (past for past in self._past if past[1] != last)
                 self._past = (*others, (now, last))
