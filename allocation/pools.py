@@ -75,6 +75,7 @@ class Published:
         self._shared: list[ResourceSlice] = []
         self._by_pool: dict[PoolName, list[ResourceSlice]] = {}
         self._pools: dict[str, list[Pool]] = {}
+        self._devices: dict[Device, PublishedDevice] = {}
         for each in slices:
             if each.spec.node_name:
                 self._on_node.setdefault(each.spec.node_name, []).append(each)
@@ -98,6 +99,23 @@ class Published:
         pools.sort(key=lambda pool: (pool.binds_late, pool.driver, pool.name))
         self._pools[node.name] = pools
         return pools
+
+    def drivers(self) -> Counter[str]:
+        """Return how many devices each driver publishes."""
+        found = Counter[str]()
+        for (driver, _), slices in self._by_pool.items():
+            found[driver] += sum(len(each.spec.devices) for each in slices)
+        return found
+
+    def device(self, name: Device) -> PublishedDevice | None:
+        if not self._devices:
+            self._devices = {
+                given.device(each): each
+                for slices in self._by_pool.values()
+                for given in slices
+                for each in given.spec.devices
+            }
+        return self._devices.get(name)
 
     def _pool(self, name: PoolName, slices: Sequence[ResourceSlice]) -> Pool:
         generation = max(each.spec.pool.generation for each in slices)

@@ -14,6 +14,7 @@ inspect
   incidents [NAME...]        list open incidents; with names, show them in detail
   explain xid N              explain an XID, and what Draguard would do about it
   plan                       show what the remediator would do now, and why
+  why POD|claim/NAME         show why a pod waits for its devices, or does not start
   doctor                     check the requirements of this cluster, or this node
   version                    show the versions of client, remediator, agents, cluster
   bundle                     write a file for a bug report, secrets masked
@@ -67,6 +68,7 @@ COMMANDS = {
     "incidents": Row("draguard.commands.incidents", "main", CLI),
     "explain": Row("draguard.commands.explain", "main", CLI),
     "plan": Row("draguard.commands.plan", "main", CLI),
+    "why": Row("draguard.commands.why", "main", CLI),
     "doctor": Row("draguard.commands.doctor", "main", CLI),
     "bundle": Row("draguard.commands.bundle", "main", CLI),
     "completion": Row("draguard.commands.completion", "main", CLI),

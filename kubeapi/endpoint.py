@@ -57,6 +57,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Do not verify the server's certificate."""
     impersonation: tuple[tuple[str, str], ...] = ()
     """Headers of each request that say as whom the server judges it; a name may come again."""
+    namespace: str = ""
+    """The user's own: of the kubeconfig's context; "": it names none."""
 
     def __repr__(self) -> str:
         identity = self.token_file or self.client_cert_file or ("a token" if self.token else "none")

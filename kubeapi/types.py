@@ -41,3 +41,5 @@ class ObjectMeta(Entry, frozen=True):
 
 class NamespacedMeta(ObjectMeta, frozen=True):
     namespace: str = ""
+    deletion_timestamp: Moment | None = None
+    """Since when it is being deleted."""

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 
@@ -127,6 +128,9 @@ class Result(msgspec.Struct, frozen=True, gc=False, rename=kubernetes_case, kw_o
     share_id: str | None = msgspec.field(name="shareID", default=None)
     """Of a device that several claims share."""
     consumed_capacity: dict[str, str] = {}
+    binding_conditions: tuple[str, ...] = ()
+    """Conditions of the device that its pod waits for before it is bound to the node."""
+    binding_failure_conditions: tuple[str, ...] = ()
 
     @property
     def name(self) -> Device:
@@ -140,10 +144,41 @@ class Results(msgspec.Struct, frozen=True, gc=False):
 class Allocation(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     devices: Results = Results()
     node_selector: NodeSelector | None = None
+    allocation_timestamp: datetime | None = None
 
 
-class ClaimStatus(msgspec.Struct, frozen=True, gc=False):
+class Consumer(msgspec.Struct, frozen=True, gc=False):
+    """An entry of `reservedFor`: a pod, or a PodGroup."""
+
+    name: str
+    resource: str = ""
+    uid: str = ""
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Of a pod, or of a device in a claim."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class DeviceStatus(msgspec.Struct, frozen=True, gc=False, rename=kubernetes_case):
+    """What a driver says of an allocated device (KEP-4817)."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    conditions: tuple[Condition, ...] = ()
+
+
+class ClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] = ()
+    devices: tuple[DeviceStatus, ...] = ()
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -160,3 +195,13 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     def results(self) -> tuple[Result, ...]:
         """The allocated devices; () while it waits."""
         return self.status.allocation.devices.results if self.status.allocation else ()
+
+    def conditions(self, result: Result) -> dict[str, Condition]:
+        """Return what the driver says of an allocated device, by type."""
+        return {
+            condition.type: condition
+            for each in self.status.devices
+            if (Device(each.driver, each.pool, each.device), each.share_id)
+            == (result.name, result.share_id)
+            for condition in each.conditions
+        }

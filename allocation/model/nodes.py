@@ -5,7 +5,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from exporter.model.quantity import whole
+from kubeapi.types import ObjectMeta
+
 _NAME = "metadata.name"
+OF_CLASSES = "deviceclass.resource.kubernetes.io"
+"""Domain of the extended resource that each DeviceClass has by its name."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -44,6 +49,10 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     unschedulable: bool = False
     """Cordoned."""
     taints: tuple[NodeTaint, ...] = ()
+    capacity: Mapping[str, int] = {}
+    """Whole numbers of extended resources, such as nvidia.com/gpu of a device plugin."""
+    allocatable: Mapping[str, int] = {}
+    """The same without what the plugin calls unhealthy."""
 
     def is_chosen(self, name: str, selector: NodeSelector | None, *, everywhere: bool) -> bool:
         """Whether the three fields of a slice or a device choose it. Raises NodeSelectorError."""
@@ -61,6 +70,45 @@ class Node(msgspec.Struct, frozen=True, gc=False):
             for term in selector.node_selector_terms
         ]
         return any(answer and all(answer) for answer in answers)
+
+
+class NodeSpec(msgspec.Struct, frozen=True, gc=False):
+    unschedulable: bool = False
+    taints: tuple[NodeTaint, ...] = ()
+
+
+class NodeStatus(msgspec.Struct, frozen=True, gc=False):
+    capacity: dict[str, str | int] = {}
+    allocatable: dict[str, str | int] = {}
+
+
+class StoredNode(msgspec.Struct, frozen=True, gc=False):
+    """A Node as the API server stores it."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def node(self) -> Node:
+        return Node(
+            self.metadata.name,
+            self.metadata.labels,
+            self.spec.unschedulable,
+            self.spec.taints,
+            extended(self.status.capacity),
+            extended(self.status.allocatable),
+        )
+
+
+def extended(amounts: Mapping[str, str | int]) -> dict[str, int]:
+    """Return the extended resources among amounts: of a domain that is not Kubernetes' own."""
+    found: dict[str, int] = {}
+    for name, amount in amounts.items():
+        domain, slash, _ = name.partition("/")
+        if slash and (domain == OF_CLASSES or not domain.endswith("kubernetes.io")):
+            found[name] = whole(amount) or 0
+    return found
 
 
 def _is_met(requirement: Requirement, found: Mapping[str, str], *, of_fields: bool = False) -> bool:

@@ -1,20 +1,33 @@
-"""What a pod lets the scheduler choose of the nodes, before any device is looked at. Pure.
+"""Pods: which nodes they may run on, which devices they request, how far the kubelet is. Pure.
 
-Cordon, taints, node selector and required node affinity are read here, as the plugins of
-kube-scheduler 1.37 do it. Memory, CPU, topology and what other plugins want are not: the message of
-the condition PodScheduled has them.
+Of the nodes, cordon, taints, node selector and required node affinity are read here, as the plugins
+of kube-scheduler 1.37 do it. Memory, CPU, topology and what other plugins want are not: the message
+of the condition PodScheduled has them.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from allocation.model.claims import BLOCKING, Toleration
-from allocation.model.nodes import Node, NodeSelector, NodeTaint
-from kubeapi.types import NamespacedMeta
+from allocation.model.claims import (
+    BLOCKING,
+    Choice,
+    Claim,
+    ClaimSpec,
+    Condition,
+    Devices,
+    Request,
+    Toleration,
+)
+from allocation.model.nodes import Node, NodeSelector, NodeTaint, extended
+from kubeapi.types import NamespacedMeta, kubernetes_case
 
 NodeWhy = Literal["NodeCordoned", "NodeNotReady", "NodeTainted", "NodeAffinity"]
-_CORDON = NodeTaint("node.kubernetes.io/unschedulable", effect="NoSchedule")
+EXTENDED_RESOURCES = "<extended-resources>"
+"""Name of a claim that the scheduler has not made yet, as in its own memory."""
+AFFINITY = "nodeAffinity"
+CORDON = NodeTaint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 _NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -28,16 +41,165 @@ class Affinity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_affinity: NodeAffinity = NodeAffinity()
 
 
-class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
+    name: str
+
+
+class PodClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A claim of a pod: one that exists, or one that is made from a template."""
+
+    name: str
+    """Within the pod."""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class Resources(msgspec.Struct, frozen=True, gc=False):
+    requests: dict[str, str | int] = {}
+
+
+class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str
+    resources: Resources = Resources()
+    restart_policy: str = ""
+    """Always: of an init container that goes on running beside the others."""
+
+
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True):
     node_name: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
     tolerations: tuple[Toleration, ...] = ()
+    scheduler_name: str = "default-scheduler"
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    resource_claims: tuple[PodClaim, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
 
 
-class WaitingPod(msgspec.Struct, frozen=True, gc=False):
+class Waiting(msgspec.Struct, frozen=True, gc=False):
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
+    waiting: Waiting | None = None
+
+
+class DeviceHealth(msgspec.Struct, frozen=True, gc=False, rename=kubernetes_case):
+    """What a driver tells the kubelet about a device (KEP-4680)."""
+
+    resource_id: str
+    """A CDI device, or `driver/pool/device`."""
+    health: str = ""
+    """Healthy, Unhealthy or Unknown."""
+    message: str = ""
+
+
+class AllocatedResource(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    """`claim:<claim of the pod>/<request>`."""
+    resources: tuple[DeviceHealth, ...] = ()
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str
+    state: ContainerState = ContainerState()
+    allocated_resources_status: tuple[AllocatedResource, ...] = ()
+
+
+class ClaimStatusOfPod(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str
+    resource_claim_name: str = ""
+    """"": the pod needs none."""
+
+
+class ExtendedResourceClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    resource_claim_name: str = ""
+
+
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[ClaimStatusOfPod, ...] = ()
+    extended_resource_claim_status: ExtendedResourceClaim = ExtendedResourceClaim()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(msgspec.Struct, frozen=True, gc=False):
     metadata: NamespacedMeta
     spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    def claim_names(self) -> dict[str, str]:
+        """Return the claims by their names within the pod; "": none was made yet.
+
+        A claim that the scheduler made for an extended resource stands under its own name.
+        """
+        made = {each.name: each.resource_claim_name for each in self.status.resource_claim_statuses}
+        given = {
+            each.name: each.resource_claim_name or made.get(each.name)
+            for each in self.spec.resource_claims
+        }
+        # A status without a name: the pod does not need it.
+        found = {name: claim or "" for name, claim in given.items() if claim != ""}
+        extended = self.status.extended_resource_claim_status.resource_claim_name
+        return found | ({extended: extended} if extended else {})
+
+    def extended_resources(self) -> dict[str, int]:
+        """Return how much it requests of extended resources, such as nvidia.com/gpu."""
+        sizes = {name: self._sizes(name) for name in sorted(self._names())}
+        return {name: sum(amount for _, amount in each) for name, each in sizes.items()}
+
+    def extended_claim(self, classes: Mapping[str, str]) -> Claim | None:
+        """Return the claim that the scheduler makes where DRA serves them (KEP-5004).
+
+        `classes` has the name of the DeviceClass by that of the resource. None: of no class.
+        """
+        requests = tuple(
+            Request(f"{container}/{name}", Choice(device_class_name=classes[name], count=amount))
+            for name in sorted(self._names() & classes.keys())
+            for container, amount in self._sizes(name)
+        )
+        meta = NamespacedMeta(name=EXTENDED_RESOURCES, namespace=self.metadata.namespace)
+        return Claim(meta, ClaimSpec(Devices(requests))) if requests else None
+
+    def _names(self) -> set[str]:
+        every = (*self.spec.init_containers, *self.spec.containers)
+        return {
+            name for each in every for name, n in extended(each.resources.requests).items() if n
+        }
+
+    def _sizes(self, resource: str) -> list[tuple[str, int]]:
+        """Return how much each container requests for itself, as the scheduler counts it.
+
+        An init container that ends first uses what later containers will have, and the largest of
+        those that need more than that counts.
+        """
+        early, later = self.spec.init_containers, self.spec.containers
+        every = [
+            (each.name, each in later or each.restart_policy == "Always", amount)
+            for each in (*early, *later)
+            if (amount := extended(each.resources.requests).get(resource, 0))
+        ]
+        stay = [(name, amount) for name, stays, amount in every if stays]
+        ends = [
+            (name, amount - sum(more for _, beside, more in every[place:] if beside))
+            for place, (name, stays, amount) in enumerate(every)
+            if not stays
+        ]
+        largest = max(ends, key=lambda entry: entry[1], default=("", 0))
+        return [*([largest] if largest[1] > 0 else []), *stay]
+
+    def condition(self, kind: str) -> Condition | None:
+        return next((each for each in self.status.conditions if each.type == kind), None)
+
+    def containers(self) -> tuple[ContainerStatus, ...]:
+        """Return the statuses of all containers, those that start first before the others."""
+        return (*self.status.init_container_statuses, *self.status.container_statuses)
 
     def why_not_on(self, node: Node) -> tuple[NodeWhy, str] | None:
         """Return why the pod does not run on a node, and by what; None: nothing here keeps it.
@@ -45,11 +207,11 @@ class WaitingPod(msgspec.Struct, frozen=True, gc=False):
         Raises NodeSelectorError.
         """
         spec = self.spec
-        taints = (*((_CORDON,) if node.unschedulable else ()), *node.taints)
+        taints = (*((CORDON,) if node.unschedulable else ()), *node.taints)
         for taint in taints:
             blocks = taint.effect in BLOCKING
             if blocks and not any(each.tolerates(taint) for each in spec.tolerations):
-                if taint.key == _CORDON.key:
+                if taint.key == CORDON.key:
                     return "NodeCordoned", ""
                 if taint.key in _NOT_READY:
                     return "NodeNotReady", taint.key
@@ -59,5 +221,5 @@ class WaitingPod(msgspec.Struct, frozen=True, gc=False):
                 return "NodeAffinity", f"{key}={value}"
         required = spec.affinity.node_affinity.required
         if required is not None and not node.meets(required):
-            return "NodeAffinity", "nodeAffinity"
+            return "NodeAffinity", AFFINITY
         return None

@@ -37,6 +37,11 @@ class Attribute(msgspec.Struct, frozen=True, gc=False, rename=_KINDS):
     flags: tuple[bool, ...] = ()
     versions: tuple[str, ...] = ()
 
+    def in_words(self) -> str:
+        values = (self.text, self.number, self.flag, self.version)
+        several = (*self.texts, *self.numbers, *self.flags, *self.versions)
+        return ", ".join(str(each) for each in (*values, *several) if each is not None)
+
 
 class ValidRange(msgspec.Struct, frozen=True, gc=False):
     """Quantities that may be consumed: from `min` in steps to `max`."""
@@ -103,6 +108,12 @@ class PublishedDevice(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_
         domain, _, identifier = name.partition("/")
         found = self.attributes.get(name)
         return self.attributes.get(identifier) if found is None and domain == driver else found
+
+    def values(self, names: frozenset[str]) -> dict[str, str]:
+        """Return the attributes and capacities of these names without domain, in words."""
+        found = {name: each.in_words() for name, each in self.attributes.items()}
+        found |= {name: each.value for name, each in self.capacity.items()}
+        return {name: text for name, text in found.items() if name.rpartition("/")[2] in names}
 
 
 class Pool(msgspec.Struct, frozen=True, gc=False, rename="camel"):

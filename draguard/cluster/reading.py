@@ -1,10 +1,11 @@
 """The API server's collections into `Objects`. Reads only."""
 
 import signal
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -69,7 +70,8 @@ class Reader:
         They are read in parallel. Those in `spared` may be missing if the caller may not
         read them, unless all requested ones outside of OPTIONAL are missing.
         """
-        parts = self._side_by_side(desired)
+        reads = {name: partial(self._read, name) for name in desired}
+        parts, self._ahead = side_by_side(self.client, reads)
         missing = [name for name in desired if isinstance(parts[name], ApiError)]
         blind = {*desired} - OPTIONAL <= {*missing}
         for name in missing:
@@ -94,18 +96,6 @@ class Reader:
             missing=frozenset(missing),
             **found,
         )
-
-    def _side_by_side(self, desired: Sequence[str]) -> dict[str, Part]:
-        """Read all in parallel; of several failures, the first in the order given is raised."""
-        with _interrupt_deferred(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            time = pool.submit(ahead, self.client)
-            reads = {name: pool.submit(self._read, name) for name in desired}
-            every: list[Future[Any]] = [time, *reads.values()]
-            while wait(every, _LOOK).not_done:
-                if signal.SIGINT in signal.sigpending():
-                    self.client.abort()  # else it would wait for the slowest list
-        self._ahead = time.result()
-        return {name: read.result() for name, read in reads.items()}
 
     def _read(self, name: str) -> Part:
         try:
@@ -213,6 +203,23 @@ def left_out(objects: Objects) -> str:
     skipped = f"skipped because this version cannot read them: {unreadable}" if unreadable else ""
     assumed = f"not read: {objects.assumed}" if objects.assumed else ""
     return "".join(f"; {text}" for text in (assumed, skipped) if text)
+
+
+def side_by_side(
+    client: Client, reads: Mapping[str, Callable[[], T]]
+) -> tuple[dict[str, T], timedelta]:
+    """Read in parallel, and how far the server's clock is ahead of this machine's.
+
+    Of several failures, the first in the order given is raised.
+    """
+    with _interrupt_deferred(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        time = pool.submit(ahead, client)
+        begun = {name: pool.submit(read) for name, read in reads.items()}
+        every: list[Future[Any]] = [time, *begun.values()]
+        while wait(every, _LOOK).not_done:
+            if signal.SIGINT in signal.sigpending():
+                client.abort()  # else it would wait for the slowest list
+    return {name: read.result() for name, read in begun.items()}, time.result()
 
 
 @contextmanager

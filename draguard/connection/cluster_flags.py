@@ -61,8 +61,12 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING = Overrides()
 
 
-def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say which cluster and as whom."""
+def add_cluster_flags(
+    parser: argparse.ArgumentParser,
+    namespace: str = NAMESPACE,
+    whose: str = f"namespace of Draguard [{NAMESPACE}]",
+) -> None:
+    """Add the flags that say which cluster and as whom; `whose` is the namespace."""
     where = parser.add_argument_group("which cluster")
     where.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="default: $KUBECONFIG, then ~/.kube/config"
@@ -71,9 +75,9 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "-n",
         "--namespace",
-        default=NAMESPACE,
+        default=namespace,
         metavar="NAME",
-        help=f"namespace of Draguard [{NAMESPACE}]",
+        help=whose,
     )
     where.add_argument(
         "--request-timeout",

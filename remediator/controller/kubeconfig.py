@@ -61,7 +61,8 @@ def endpoint(
     login = {"token": token} if token else login
     impersonation = _impersonation(where, user.body)
     logged_in = log_in(where, at, user._replace(body=login), pause)
-    return msgspec.structs.replace(logged_in, impersonation=impersonation)
+    namespace = str(chosen.get("namespace") or "")
+    return msgspec.structs.replace(logged_in, impersonation=impersonation, namespace=namespace)
 
 
 def _first_of(files: Sequence[Entries]) -> Entries:

@@ -24,6 +24,7 @@ SELECTORS = (
 TAINTS = (
     {"key": "draguard.dev/lost", "value": "xid-79", "effect": "NoExecute"},
     {"key": "draguard.dev/gpu", "value": "xid-95", "effect": "NoSchedule"},
+    {"key": "draguard.dev/lost", "value": "xid-79", "effect": "NoExecute", "rule": "sick-gpu"},
     {"key": "example.com/note", "effect": "None"},
 )
 TOLERATIONS = (

@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from allocation.model.nodes import Node
-from allocation.model.pods import WaitingPod
+from allocation.model.pods import Pod
 
 OURS = {"key": "team", "value": "ml", "effect": "NoSchedule"}
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 
 def kept(node: dict[str, Any], **spec: Any) -> tuple[str, str] | None:
-    pod = msgspec.convert({"metadata": {"name": "train"}, "spec": spec}, WaitingPod)
+    pod = msgspec.convert({"metadata": {"name": "train"}, "spec": spec}, Pod)
     return pod.why_not_on(msgspec.convert({"name": "node-a", "labels": {"zone": "a"}} | node, Node))
 
 

@@ -9,7 +9,7 @@ import pytest
 from allocation.answers import Answers
 from allocation.model.claims import Claim
 from allocation.model.nodes import Node
-from allocation.model.pods import WaitingPod
+from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice
 from allocation.summary import Summary, summarize
 from tests.allocation.builders import (
@@ -37,7 +37,7 @@ def summary(
     *claims: Claim,
     waits: Claim | None = None,
     nodes: Sequence[Node] = (Node("node-a"), Node("node-b")),
-    pod: WaitingPod | None = None,
+    pod: Pod | None = None,
 ) -> Summary:
     return summarize((waits or waiting(),), pod, nodes, cluster(slices, *claims), Answers(evaluate))
 
@@ -68,7 +68,7 @@ def test_devices_are_counted_by_what_is_hardest_to_take_away() -> None:
 
 
 def test_free_devices_on_a_cordoned_node_are_no_lack_of_gpus() -> None:
-    pod = msgspec.convert({"metadata": {"name": "train"}}, WaitingPod)
+    pod = msgspec.convert({"metadata": {"name": "train"}}, Pod)
     nodes = (Node("node-a", unschedulable=True), Node("node-b"))
 
     found = summary([board("node-a", "gpu-0", "gpu-1")], nodes=nodes, pod=pod)

@@ -1,0 +1,91 @@
+"""On the node: what the kubelet, the driver and the container runtime say. Pure."""
+
+import re
+
+from allocation.layers.finding import Finding, PodView, WaitReason
+
+NOT_PREPARED = "FailedPrepareDynamicResources"
+"""Reason of the kubelet's event: a driver has refused, or is not there."""
+_NOT_REGISTERED = re.compile(r"DRA driver (\S+) is not registered")
+_CREATING = frozenset({"ContainerCreating", "PodInitializing", ""})
+"""Reasons of a container that waits because nothing has been tried yet."""
+
+
+def preparation(view: PodView) -> Finding | None:
+    """Return why the devices of a pod on a node are not prepared for it."""
+    pod = view.pod
+    if not pod.spec.node_name or pod.status.phase not in {"", "Pending"}:
+        return None
+    ready = pod.condition("PodReadyToStartContainers")
+    # A container that waits for something else, or for nothing, is beyond this.
+    waiting = [each.state.waiting for each in pod.containers()]
+    if (ready is not None and ready.status == "True") or any(
+        each is None or each.reason not in _CREATING for each in waiting
+    ):
+        return None
+    scheduled = pod.condition("PodScheduled")
+    since = scheduled.last_transition_time if scheduled else None
+    node, event = pod.spec.node_name, view.last_event(NOT_PREPARED)
+    if event is None:
+        # Such as a volume that is not mounted.
+        others = tuple(
+            f"{each.reason}: {each.message}"
+            for each in view.events
+            if each.type == "Warning" and each.reason != "FailedScheduling"
+        )
+        return Finding(
+            layer="Preparation",
+            reason="Preparing",
+            message=f"it is on {node}, and no container was started yet",
+            since=since,
+            evidence=others,
+            todo=() if others else (f"check that the kubelet of {node} runs",),
+        )
+    absent = _NOT_REGISTERED.search(event.message)
+    if absent:
+        return Finding(
+            layer="Preparation",
+            reason="DriverNotRegistered",
+            message=f"DRA driver {absent[1]} is not registered with the kubelet of {node}",
+            since=since,
+            evidence=(event.message,),
+            todo=(f"start the driver's pod on {node}, or see its log",),
+        )
+    return Finding(
+        layer="Preparation",
+        reason="PreparationFailed",
+        message=f"its devices could not be prepared on {node}",
+        since=since,
+        evidence=(event.message,),
+        todo=(f"see the log of the driver's pod on {node}; the kubelet tries again",),
+    )
+
+
+def runtime(view: PodView) -> Finding | None:
+    """Return which container does not start, and why."""
+    if not view.pod.spec.node_name:
+        return None
+    for each in view.pod.containers():
+        waiting = each.state.waiting
+        if waiting is None or waiting.reason in _CREATING:
+            continue
+        reason, todo = _meaning(waiting.reason, waiting.message)
+        return Finding(
+            layer="Runtime",
+            reason=reason,
+            message=f"container {each.name} does not start: {waiting.reason}",
+            evidence=(waiting.message,) if waiting.message else (),
+            todo=(todo.format(node=view.pod.spec.node_name, container=each.name),),
+        )
+    return None
+
+
+def _meaning(reason: str, message: str) -> tuple[WaitReason, str]:
+    if "CDI" in message:
+        return "CdiDeviceMissing", (
+            "the runtime of {node} finds no CDI file of the device: see the driver's log there, "
+            "and that CDI is enabled in the runtime"
+        )
+    if reason == "CrashLoopBackOff":
+        return "Crashing", "the program ends by itself: kubectl logs --previous -c {container}"
+    return "ContainerNotStarted", "this is not about its devices"

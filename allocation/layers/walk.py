@@ -1,0 +1,58 @@
+"""The layers in their order: the first that a pod has not passed is why it waits. Pure."""
+
+from collections.abc import Callable
+
+from allocation.layers.admission import admission
+from allocation.layers.allocation import allocation
+from allocation.layers.binding import binding
+from allocation.layers.device import device
+from allocation.layers.finding import Finding, PodView
+from allocation.layers.node import preparation, runtime
+from allocation.layers.scheduling import other_resources, scheduler
+
+LAYERS: tuple[Callable[[PodView], Finding | None], ...] = (
+    admission,
+    scheduler,
+    allocation,
+    binding,
+    other_resources,
+    preparation,
+    runtime,
+    device,
+)
+"""`other_resources` comes after those that know what devices keep it waiting."""
+
+
+def first_finding(view: PodView) -> Finding:
+    """Return where a pod stands."""
+    pod = view.pod
+    if pod.status.phase in {"Succeeded", "Failed"}:
+        why = ": ".join(filter(None, (pod.status.reason, pod.status.message)))
+        return Finding(
+            layer="Running",
+            reason="Finished",
+            message=f"it has ended: {pod.status.phase}",
+            evidence=(why,) if why else (),
+        )
+    if pod.metadata.deletion_timestamp is not None:
+        disruption = pod.condition("DisruptionTarget")
+        return Finding(
+            layer="Running",
+            reason="Deleting",
+            message="it is being deleted",
+            since=pod.metadata.deletion_timestamp,
+            evidence=(f"{disruption.reason}: {disruption.message}",) if disruption else (),
+        )
+    for layer in LAYERS:
+        found = layer(view)
+        if found is not None:
+            return found
+    devices = ", ".join(str(result.name) for _, result in view.results())
+    return Finding(
+        layer="Running",
+        reason="Running",
+        message=f"it runs on {pod.spec.node_name}" + (f" with {devices}" if devices else ""),
+        todo=("whether it uses its devices: dashboard Claims, panel Devices by claim",)
+        if devices
+        else (),
+    )

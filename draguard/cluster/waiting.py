@@ -1,0 +1,212 @@
+"""What the API server has of a pod or a claim that waits. Reads only.
+
+What the caller may not read is left out and named: with the rights of one namespace no slices and
+no nodes are seen.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from allocation.layers.explanation import Inventory, Known
+from allocation.model.claims import Claim, DeviceClass
+from allocation.model.events import Event
+from allocation.model.nodes import StoredNode
+from allocation.model.pods import Pod
+from allocation.model.slices import ResourceSlice, TaintRule, with_rules
+from allocation.plugin import requested_by_node
+from draguard.cluster.listing import OnPage, listed
+from draguard.cluster.reading import side_by_side
+from draguard.connection.errors import forbidden
+from draguard.connection.whoami import now
+from draguard.phrases import did_you_mean, some
+from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
+from kubeapi.discovery import served
+from kubeapi.resources import INCIDENTS, NODES
+from remediator.controller.emergency import FORBIDDEN
+from remediator.controller.versions import GROUP, RULE_VERSIONS
+from remediator.model.incident import Incident
+
+T = TypeVar("T")
+_VERSIONS = ("v1", "v1beta2")
+"""Of slices, claims and classes: they have one shape since Kubernetes 1.33."""
+KINDS = (Claim, DeviceClass, Event, Incident, Pod, ResourceSlice, StoredNode, TaintRule)
+_MADE = tuple(map(msgspec.json.Decoder, KINDS))
+"""See `cluster.reading`: several threads must not be the first to use a struct."""
+_FAILED_CREATE = "FailedCreate"
+"""Reason of the event of a ReplicaSet, a Job and others that cannot create a pod."""
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+_COLLECTIONS: dict[str, tuple[type[Any], str]] = {
+    "slices": (ResourceSlice, "{dra}/resourceslices"),
+    "rules": (TaintRule, "{rules}/devicetaintrules"),
+    "classes": (DeviceClass, "{dra}/deviceclasses"),
+    "claims": (Claim, "{dra}/resourceclaims"),
+    "nodes": (StoredNode, NODES),
+    "incidents": (Incident, INCIDENTS),
+}
+_TO_ALLOCATE = ("slices", "rules", "classes", "claims", "nodes")
+"""Without one of these it is not known what can be allocated."""
+_ON_NODE = ("slices", "rules", "incidents")
+"""What says how the devices are that a pod has."""
+_ON_ANY_NODE = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
+
+
+class NoSuchObjectError(Exception):
+    """There is no pod or claim of that name; the message says what there is."""
+
+
+class WaitingReader:
+    """Reads what the answer for one pod or claim rests on. Methods raise ApiError."""
+
+    def __init__(self, client: Client, namespace: str, on_page: OnPage) -> None:
+        self._client, self._namespace, self._on_page = client, namespace, on_page
+        self._core = f"/api/v1/namespaces/{namespace}"
+        version = served(client, GROUP, "resourceclaims", _VERSIONS)
+        if version is None:
+            raise ApiError(
+                f"this cluster serves ResourceClaims in none of the versions {', '.join(_VERSIONS)}"
+            )
+        self._dra = f"/apis/{GROUP}/{version}"
+        self._claims = f"{self._dra}/namespaces/{namespace}/resourceclaims"
+        self._unread: dict[str, str] = {}
+        """By collection: the right that is missing."""
+
+    def pod(self, name: str) -> Known:
+        """Read about a pod. Raises NoSuchObjectError."""
+        pod = self._one(Pod, f"{self._core}/pods/{name}")
+        if pod is None:
+            raise NoSuchObjectError(self._no_pod(name))
+        return self._about(pod, ())
+
+    def claim(self, name: str) -> Known:
+        """Read about a claim, and the pod that uses it, if any. Raises NoSuchObjectError."""
+        claim = self._one(Claim, f"{self._claims}/{name}")
+        if claim is None:
+            names = [each.metadata.name for each in self._some("claims", Claim, self._claims)]
+            where = f"in namespace {self._namespace}"
+            raise NoSuchObjectError(f"no claim {name!r} {where}{did_you_mean(name, names)}")
+        reserved = {each.uid for each in claim.status.reserved_for}
+        pods = [
+            pod
+            for pod in self._some("pods", Pod, f"{self._core}/pods")
+            if pod.status.phase not in _ENDED
+            and (name in pod.claim_names().values() or pod.metadata.uid in reserved)
+        ]
+        # One that waits says more of the claim than one that runs.
+        pods.sort(key=lambda pod: (pod.status.phase == "Running", pod.metadata.name))
+        return self._about(pods[0] if pods else None, (claim,))
+
+    def _about(self, pod: Pod | None, claims: tuple[Claim, ...]) -> Known:
+        known = [claim.metadata.name for claim in claims]
+        names = {*pod.claim_names().values()} - {"", *known} if pod else set[str]()
+        found = [self._one(Claim, f"{self._claims}/{name}") for name in sorted(names)]
+        every = (*claims, *(claim for claim in found if claim is not None))
+        reads: dict[str, Callable[[], Any]] = {"templates": partial(self._templates, pod)}
+        about = sorted({*known, *names, *([pod.metadata.name] if pod else [])})
+        for name in about:
+            only = {"fieldSelector": f"involvedObject.name={name}"}
+            reads[f"events of {name}"] = partial(
+                self._some, "events", Event, f"{self._core}/events", only
+            )
+        node = pod.spec.node_name if pod else ""
+        rules = served(self._client, GROUP, "devicetaintrules", RULE_VERSIONS) or RULE_VERSIONS[0]
+        for part in _ON_NODE if node else _TO_ALLOCATE:
+            kind, path = _COLLECTIONS[part]
+            path = path.format(dra=self._dra, rules=f"/apis/{GROUP}/{rules}")
+            here = {"fieldSelector": f"spec.nodeName={node}"} if node and part == "slices" else None
+            reads[part] = partial(self._some, part, kind, path, here)
+        counts = bool(pod and not node and pod.extended_resources())
+        if counts:
+            reads["pods"] = partial(self._some, "every pod", Pod, "/api/v1/pods", _ON_ANY_NODE)
+        got, ahead = side_by_side(self._client, reads)
+        uids = {each.metadata.uid for each in (*([pod] if pod else []), *every)}
+        incidents: list[Incident] = got.get("incidents", [])
+        return Known(
+            at=now(ahead),
+            pod=pod,
+            claims=every,
+            templates=frozenset(got["templates"]),
+            events=tuple(
+                event
+                for name in about
+                for event in got[f"events of {name}"]
+                # Not those of an earlier pod of this name.
+                if event.involved_object.uid in uids
+            ),
+            inventory=Inventory(
+                slices=tuple(with_rules(got["slices"], got["rules"])),
+                classes=tuple(got.get("classes", ())),
+                claims=tuple(got.get("claims", ())),
+                nodes=tuple(each.node for each in got.get("nodes", ())),
+                used=requested_by_node(got["pods"])
+                if counts and "every pod" not in self._unread
+                else None,
+            ),
+            incidents={
+                target.name: f"incident {each.name}, {each.status.phase}: {each.status.message}"
+                for each in incidents
+                if each.open
+                for target in each.status.scope.devices
+            },
+            unread=tuple(self._unread[each] for each in _TO_ALLOCATE if each in self._unread),
+        )
+
+    def _templates(self, pod: Pod | None) -> list[str]:
+        """Return which of the templates exist whose claims do not."""
+        names = pod.claim_names() if pod else {}
+        missing = {
+            claim.resource_claim_template_name
+            for claim in (pod.spec.resource_claims if pod else ())
+            if claim.resource_claim_template_name and names.get(claim.name) == ""
+        }
+        folder = f"{self._dra}/namespaces/{self._namespace}/resourceclaimtemplates"
+        return [name for name in sorted(missing) if self._one(_Named, f"{folder}/{name}")]
+
+    def _one(self, kind: type[T], path: str) -> T | None:
+        try:
+            return msgspec.json.decode(self._client.get(path), type=kind)
+        except NotFound:
+            return None
+        except UNREADABLE as error:
+            raise ApiError(f"GET {path}: this version cannot read it ({error})") from error
+
+    def _some(
+        self, name: str, kind: type[T], path: str, params: dict[str, str] | None = None
+    ) -> list[T]:
+        """Return a collection; without the right to list it, none, and the right is noted.
+
+        None as well where it is not served: taint rules, and Draguard's incidents.
+        """
+        try:
+            found, unreadable = listed(self._client, path, kind, params, on_page=self._on_page)
+        except NotFound:
+            return []
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            self._unread[name] = forbidden(str(error))
+            return []
+        if unreadable:
+            self._unread[name] = f"this version cannot read {some(unreadable)} of {path}"
+        return found
+
+    def _no_pod(self, name: str) -> str:
+        """Say that there is no such pod, what is named alike, and who fails to create pods."""
+        names = [each.metadata.name for each in self._some("pods", Pod, f"{self._core}/pods")]
+        only = {"fieldSelector": f"reason={_FAILED_CREATE}"}
+        failed = [
+            f"; {each.involved_object.kind} {each.involved_object.name} cannot create pods: "
+            f"{each.message}"
+            for each in self._some("events", Event, f"{self._core}/events", only)
+            if name.startswith(each.involved_object.name)
+        ]
+        near = did_you_mean(name, names)
+        return f"no pod {name!r} in namespace {self._namespace}{near}{''.join(failed[-1:])}"
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """An object of which only the existence matters."""

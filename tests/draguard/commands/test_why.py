@@ -1,0 +1,313 @@
+"""`draguard why`, beside the real scheduler: what it says would be enough is enough."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from simulator.cluster.workloads import (
+    DRIVER,
+    claim,
+    claim_template,
+    gpu_request,
+    pod,
+    pod_spec,
+)
+from tests.draguard.printed import printed
+from tests.lab.cluster import NODES, RULES, Cluster, Json, await_true
+
+Explain = Callable[..., Json]
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture
+def why(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Explain:
+    """Run the command; gives its JSON."""
+
+    def run(*arguments: str) -> Json:
+        where = ("--kubeconfig", str(cluster.plane.kubeconfig), "-o", "json")
+        return msgspec.json.decode(printed(capsys, "why", *arguments, *where))
+
+    return run
+
+
+def node(cluster: Cluster, name: str, gpus: int, **extra: str) -> None:
+    cluster.player.add_node(name)
+    devices = [
+        {
+            "name": f"gpu-{index}",
+            "attributes": {
+                "type": {"string": "gpu"},
+                "uuid": {"string": f"GPU-{name}-{index}"},
+                "productName": {"string": "NVIDIA A100"},
+                **{key: {"string": value} for key, value in extra.items()},
+            },
+            "capacity": {"memory": {"value": "40Gi"}},
+        }
+        for index in range(gpus)
+    ]
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "pool": pool, "nodeName": name, "devices": devices}
+    cluster.player.publish(name, [{"metadata": {"name": f"{name}-gpus"}, "spec": spec}])
+
+
+def wants(expression: str, **fields: Any) -> Json:
+    request = gpu_request(**fields)
+    request["exactly"]["selectors"] = [{"cel": {"expression": expression}}]
+    return request
+
+
+def start(cluster: Cluster, name: str, *requests: Json, **spec: Any) -> None:
+    """Create a claim and a pod that uses it."""
+    cluster.add(
+        "resource.k8s.io/v1", "resourceclaims", claim(name, *(requests or (gpu_request(),)))
+    )
+    cluster.add("v1", "pods", pod(name, pod_spec(shared_claim=name) | spec))
+
+
+def refused(cluster: Cluster, name: str) -> str:
+    """Wait until the scheduler has refused a pod; returns its message."""
+
+    def message() -> str:
+        conditions = cluster.get(f"{PODS}/{name}")["status"].get("conditions", [])
+        found = [each for each in conditions if each["type"] == "PodScheduled"]
+        return found[0].get("message", "") if found and found[0]["status"] == "False" else ""
+
+    return await_true(f"{name} is refused", message)
+
+
+def runs(cluster: Cluster, name: str) -> None:
+    await_true(
+        f"{name} runs", lambda: cluster.get(f"{PODS}/{name}")["status"]["phase"] == "Running"
+    )
+
+
+def changes(found: Json) -> list[tuple[str, str]]:
+    return [(each["what"], each["which"]) for each in found["changes"]]
+
+
+def test_an_attribute_that_the_driver_does_not_publish_is_the_reason(
+    cluster: Cluster, why: Explain
+) -> None:
+    """The first claim of a newcomer, made by hand."""
+    expression = f"device.attributes['{DRIVER}'].family == 'A100'"
+    node(cluster, "node-a", 2)
+    start(cluster, "first", wants(expression))
+    refused(cluster, "first")
+
+    found = why("first")
+
+    assert (found["finding"]["layer"], found["finding"]["reason"]) == (
+        "Allocation",
+        "SelectorFails",
+    )
+    assert ("DropSelector", expression) in changes(found)
+    cluster.client.delete(f"{PODS}/first", {"gracePeriodSeconds": 0})
+    start(cluster, "second", gpu_request())
+    runs(cluster, "second")
+
+
+def test_an_allocated_gpu_names_the_claim_that_has_it_and_freeing_it_is_enough(
+    cluster: Cluster, why: Explain
+) -> None:
+    node(cluster, "node-a", 1)
+    start(cluster, "first")
+    runs(cluster, "first")
+    start(cluster, "second")
+    refused(cluster, "second")
+
+    found = why("claim/second")
+
+    assert found["finding"]["reason"] == "Allocated"
+    assert found["summary"]["requests"][0]["groups"][0]["by"] == ["default/first"]
+    assert changes(found) == [("Free", "default/first")]
+    cluster.client.delete(f"{PODS}/first", {"gracePeriodSeconds": 0})
+    runs(cluster, "second")
+
+
+def test_a_taint_of_a_rule_is_named_and_removing_it_is_enough(
+    cluster: Cluster, why: Explain
+) -> None:
+    node(cluster, "node-a", 1)
+    selector = {"driver": DRIVER, "pool": "node-a", "device": "gpu-0"}
+    taint = {"key": "draguard.dev/lost", "value": "xid-79", "effect": "NoSchedule"}
+    rule = {"deviceSelector": selector, "taint": taint}
+    cluster.client.create(RULES, {"metadata": {"name": "sick"}, "spec": rule})
+    start(cluster, "first")
+    refused(cluster, "first")
+
+    found = why("first")
+
+    assert found["finding"]["reason"] == "Tainted"
+    assert "tainted with draguard.dev/lost (sick)" in found["finding"]["message"]
+    assert changes(found) == [("RemoveRule", "sick")]
+    cluster.client.delete(f"{RULES}/sick")
+    runs(cluster, "first")
+
+
+def test_where_all_is_cordoned_nobody_has_to_order_gpus(cluster: Cluster, why: Explain) -> None:
+    node(cluster, "node-a", 2)
+    cluster.client.merge_patch(f"{NODES}/node-a", {"spec": {"unschedulable": True}})
+    start(cluster, "first")
+    refused(cluster, "first")
+
+    found = why("first")
+
+    assert (found["finding"]["layer"], found["finding"]["reason"]) == (
+        "Scheduling",
+        "NodeCordoned",
+    )
+    assert changes(found) == [("Uncordon", "node-a")]
+    cluster.client.merge_patch(f"{NODES}/node-a", {"spec": {"unschedulable": False}})
+    runs(cluster, "first")
+
+
+def test_enough_gpus_on_two_nodes_are_not_enough_on_one(cluster: Cluster, why: Explain) -> None:
+    node(cluster, "node-a", 1)
+    node(cluster, "node-b", 1)
+    start(cluster, "pair", gpu_request(count=2))
+    refused(cluster, "pair")
+
+    found = why("pair")
+
+    assert found["finding"]["reason"] == "TooFewTogether"
+    assert changes(found) == [("OneDevice", "default/pair/gpu")]
+
+
+def test_a_class_that_does_not_exist_is_named(cluster: Cluster, why: Explain) -> None:
+    node(cluster, "node-a", 1)
+    request = gpu_request()
+    request["exactly"]["deviceClassName"] = "tpu.example.com"
+    start(cluster, "first", request)
+    refused(cluster, "first")
+
+    found = why("first")
+
+    assert found["finding"]["reason"] == "ClassMissing"
+    assert found["finding"]["message"] == "DeviceClass tpu.example.com does not exist"
+
+
+def test_without_any_device_the_drivers_that_publish_are_named(
+    cluster: Cluster, why: Explain
+) -> None:
+    cluster.player.add_node("node-a")
+    start(cluster, "first")
+    refused(cluster, "first")
+
+    found = why("first")["finding"]
+
+    assert found["reason"] == "NoDevices"
+    assert found["message"].endswith("class gpu.nvidia.com; published by drivers: nothing")
+
+
+def test_a_template_that_does_not_exist(cluster: Cluster, why: Explain) -> None:
+    cluster.add("v1", "pods", pod("first", pod_spec(template="eight-gpus")))
+
+    found = why("first")["finding"]
+
+    assert (found["layer"], found["reason"]) == ("Admission", "TemplateMissing")
+
+
+def test_a_quota_that_refuses_the_claim_is_quoted(cluster: Cluster, why: Explain) -> None:
+    quota = {"hard": {"count/resourceclaims.resource.k8s.io": "0"}}
+    cluster.add("v1", "resourcequotas", {"metadata": {"name": "none"}, "spec": quota})
+    path = "/api/v1/namespaces/default/resourcequotas/none"
+    # As the quota controller would, which the lab does not run.
+    used = {"count/resourceclaims.resource.k8s.io": "0"}
+    cluster.client.merge_patch(f"{path}/status", {"status": {**quota, "used": used}})
+    try:
+        cluster.add(
+            "resource.k8s.io/v1", "resourceclaimtemplates", claim_template("one", gpu_request())
+        )
+        cluster.add("v1", "pods", pod("first", pod_spec(template="one")))
+
+        await_true("the refusal is known", lambda: why("first")["finding"]["evidence"])
+        found = why("first")["finding"]
+    finally:
+        cluster.client.delete(path)
+
+    assert (found["layer"], found["reason"]) == ("Admission", "ClaimNotCreated")
+    assert "exceeded quota: none" in found["evidence"][0]
+
+
+def test_a_claim_that_does_not_exist(cluster: Cluster, why: Explain) -> None:
+    cluster.add("v1", "pods", pod("first", pod_spec(shared_claim="mine")))
+
+    assert why("first")["finding"]["reason"] == "ClaimMissing"
+
+
+def test_a_gate_keeps_a_pod_from_the_scheduler(cluster: Cluster, why: Explain) -> None:
+    start(cluster, "first", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+
+    found = why("first")["finding"]
+
+    assert (found["reason"], found["layer"]) == ("SchedulingGated", "Admission")
+
+
+def test_a_claim_without_a_pod_waits_for_one(cluster: Cluster, why: Explain) -> None:
+    node(cluster, "node-a", 1)
+    cluster.add("resource.k8s.io/v1", "resourceclaims", claim("mine", gpu_request()))
+
+    found = why("claim/mine")["finding"]
+
+    assert found["reason"] == "NoPod"
+    assert found["message"].endswith("it would fit on node-a")
+
+
+def test_where_devices_fit_the_scheduler_s_other_reason_is_quoted(
+    cluster: Cluster, why: Explain
+) -> None:
+    node(cluster, "node-a", 1)
+    spec = pod_spec(shared_claim="first")
+    spec["containers"][0]["resources"]["requests"] = {"cpu": "900"}
+    start(cluster, "first", containers=spec["containers"])
+    refused(cluster, "first")
+
+    found = why("first")["finding"]
+
+    assert found["reason"] == "OtherResources"
+    assert found["evidence"] == ["1 nodes: Insufficient cpu"]
+
+
+def test_a_pod_that_runs_names_its_devices(cluster: Cluster, why: Explain) -> None:
+    node(cluster, "node-a", 1)
+    start(cluster, "first")
+    runs(cluster, "first")
+
+    found = why("first")["finding"]
+
+    assert found["reason"] == "Running"
+    assert found["message"] == f"it runs on node-a with {DRIVER}/node-a/gpu-0"
+
+
+def test_an_extended_resource_that_dra_serves_is_explained_like_a_claim(
+    cluster: Cluster, why: Explain
+) -> None:
+    node(cluster, "node-a", 1)
+    cluster.add("v1", "pods", pod("first", pod_spec(extended_gpus=2)))
+    refused(cluster, "first")
+
+    found = why("first")
+
+    assert found["finding"]["reason"] == "TooFew"
+    assert found["summary"]["requests"][0]["request"] == "main/nvidia.com/gpu"
+
+
+def test_a_device_plugin_that_has_too_few_is_counted(cluster: Cluster, why: Explain) -> None:
+    cluster.player.add_node("node-a")
+    have = {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {"nvidia.com/gpu": "3"}}
+    cluster.client.merge_patch(f"{NODES}/node-a/status", {"status": have})
+    cluster.add("v1", "pods", pod("first", pod_spec(extended_gpus=2)))
+    runs(cluster, "first")
+    cluster.add("v1", "pods", pod("second", pod_spec(extended_gpus=2)))
+    refused(cluster, "second")
+
+    found = why("second")["finding"]
+
+    assert found["reason"] == "Insufficient"
+    assert found["evidence"] == [
+        "nvidia.com/gpu: 4 installed on 1 nodes, 1 unhealthy, 2 requested by other pods, "
+        "1 free on the emptiest node"
+    ]
