@@ -20,6 +20,9 @@ from allocation.remedies import Change, Scene, node_remedies, remedies
 from allocation.summary import Summary, summarize
 from exporter.model.device import Device
 
+TO_ALLOCATE = ("slices", "rules", "classes", "claims", "nodes")
+"""Without one of these it is not known what can be allocated."""
+
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster has. Of a pod that has a node only that node's part is needed."""
@@ -46,8 +49,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     inventory: Inventory = Inventory()
     incidents: Mapping[Device, str] = {}
     """By device: what Draguard's open incident of it says."""
-    unread: tuple[str, ...] = ()
-    """Rights that are missing; what needs them is not known."""
+    unread: Mapping[str, str] = {}
+    """Why parts are empty, such as a right that is missing: those of the inventory, and others."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,13 +67,20 @@ def explain(known: Known, answers: Answers) -> Explanation:
     pod, stock = known.pod, known.inventory
     waiting = waiting_claims(known)
     summary, changes = None, ()
-    doubts = known.unread
+    missing = {part: why for part, why in known.unread.items() if part in TO_ALLOCATE}
+    doubts = tuple(missing.values())
+    if set(missing) == {"nodes"} and _need_no_nodes(pod, stock):
+        names = sorted({each.spec.node_name for each in stock.slices} - {""})
+        stock = msgspec.structs.replace(stock, nodes=tuple(map(Node, names)))
+        doubts = ()
     if waiting and not doubts:
         try:
-            summary, changes = _allocation(waiting, pod, stock, answers)
+            summary, changes = _allocation(waiting, None if missing else pod, stock, answers)
         except (NodeSelectorError, CapacityError) as error:
             # Something that is published or requested says nothing to the scheduler either.
             doubts = (str(error),)
+    if missing and summary and summary.verdict == "Allocatable":
+        summary, doubts = None, tuple(missing.values())
     if pod is None:
         (claim,) = known.claims
         return Explanation(finding=unused(claim, summary), summary=summary, changes=changes)
@@ -94,6 +104,17 @@ def explain(known: Known, answers: Answers) -> Explanation:
     )
     return Explanation(
         finding=first_finding(view), summary=summary, changes=changes, supplies=by_plugin
+    )
+
+
+def _need_no_nodes(pod: Pod | None, stock: Inventory) -> bool:
+    """Whether what keeps devices away is known without nodes, which can only keep more away.
+
+    Not where slices select nodes by labels, or where a device plugin may serve the pod.
+    """
+    specs = (each.spec for each in stock.slices)
+    return all(spec.node_name or spec.all_nodes for spec in specs) and not (
+        pod and pod.extended_resources()
     )
 
 

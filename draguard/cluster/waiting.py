@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from allocation.layers.explanation import Inventory, Known
+from allocation.layers.explanation import TO_ALLOCATE, Inventory, Known
 from allocation.model.claims import Claim, DeviceClass
 from allocation.model.events import Event
 from allocation.model.nodes import StoredNode
@@ -48,8 +48,6 @@ _COLLECTIONS: dict[str, tuple[type[Any], str]] = {
     "nodes": (StoredNode, NODES),
     "incidents": (Incident, INCIDENTS),
 }
-_TO_ALLOCATE = ("slices", "rules", "classes", "claims", "nodes")
-"""Without one of these it is not known what can be allocated."""
 _ON_NODE = ("slices", "rules", "incidents")
 """What says how the devices are that a pod has."""
 _ON_ANY_NODE = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
@@ -92,7 +90,7 @@ class WaitingReader:
         reserved = {each.uid for each in claim.status.reserved_for}
         pods = [
             pod
-            for pod in self._some("pods", Pod, f"{self._core}/pods")
+            for pod in self._pods()
             if pod.status.phase not in _ENDED
             and (name in pod.claim_names().values() or pod.metadata.uid in reserved)
         ]
@@ -114,7 +112,7 @@ class WaitingReader:
             )
         node = pod.spec.node_name if pod else ""
         rules = served(self._client, GROUP, "devicetaintrules", RULE_VERSIONS) or RULE_VERSIONS[0]
-        for part in _ON_NODE if node else _TO_ALLOCATE:
+        for part in _ON_NODE if node else TO_ALLOCATE:
             kind, path = _COLLECTIONS[part]
             path = path.format(dra=self._dra, rules=f"/apis/{GROUP}/{rules}")
             here = {"fieldSelector": f"spec.nodeName={node}"} if node and part == "slices" else None
@@ -152,8 +150,13 @@ class WaitingReader:
                 if each.open
                 for target in each.status.scope.devices
             },
-            unread=tuple(self._unread[each] for each in _TO_ALLOCATE if each in self._unread),
+            unread=self._unread,
         )
+
+    def _pods(self) -> list[Pod]:
+        """Return the pods of the namespace: without the right, nothing can be said of a claim."""
+        found, _ = listed(self._client, f"{self._core}/pods", Pod, on_page=self._on_page)
+        return found
 
     def _templates(self, pod: Pod | None) -> list[str]:
         """Return which of the templates exist whose claims do not."""
@@ -196,7 +199,7 @@ class WaitingReader:
 
     def _no_pod(self, name: str) -> str:
         """Say that there is no such pod, what is named alike, and who fails to create pods."""
-        names = [each.metadata.name for each in self._some("pods", Pod, f"{self._core}/pods")]
+        names = [each.metadata.name for each in self._pods()]
         only = {"fieldSelector": f"reason={_FAILED_CREATE}"}
         failed = [
             f"; {each.involved_object.kind} {each.involved_object.name} cannot create pods: "

@@ -68,7 +68,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
             summary=explanation.summary,
             changes=explanation.changes,
             supplies=explanation.supplies,
-            unread=known.unread,
+            unread=tuple(known.unread.values()),
         )
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "version": "version",
     "explain": "explain xid 79",
     "bundle": "bundle -o FILE",
+    "why": "why train",
     "hold": f"hold {LOST_INCIDENT} --until 1h --reason x",
     "ignore": f"ignore {LOST_INCIDENT} --until 1h --reason x --yes",
     "untaint": f"untaint {LOST_INCIDENT} --reason x --yes",
@@ -40,6 +41,7 @@ READERS = {
     "cordon --evict": (2, "create devicetaintrules.resource.k8s.io"),
     "uncordon": (2, "delete devicetaintrules.resource.k8s.io"),
     "cleanup": (2, "list nodes"),
+    "why": (2, "get pods in namespace default"),
 }
 ALONE = {
     "status": (1, LEASES_THERE),
@@ -56,9 +58,13 @@ LACKS: dict[str, dict[str, tuple[int, str]]] = {
         "doctor": (1, "list nodes"),
     },
     "view-alone": {**READERS, **ALONE, "version": (1, "")},
-    "operator": {"doctor": (1, "create subjectaccessreviews.authorization.k8s.io")},
+    "operator": {
+        "doctor": (1, "create subjectaccessreviews.authorization.k8s.io"),
+        "why": (0, "list events in namespace default"),
+    },
     "operator-alone": {
         **ALONE,
+        "why": (0, "list events in namespace default"),
         "version": (1, ""),
         "untaint": (0, "you may not read whether a remediator leads"),
     },

@@ -1,11 +1,12 @@
 """`draguard why`, beside the real scheduler: what it says would be enough is enough."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
+from draguard.__main__ import main
 from simulator.cluster.workloads import (
     DRIVER,
     claim,
@@ -311,3 +312,111 @@ def test_a_device_plugin_that_has_too_few_is_counted(cluster: Cluster, why: Expl
         "nvidia.com/gpu: 4 installed on 1 nodes, 1 unhealthy, 2 requested by other pods, "
         "1 free on the emptiest node"
     ]
+
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+
+
+@pytest.fixture
+def tenant(cluster: Cluster) -> Iterator[str]:
+    """A user who may read what is in one namespace."""
+    rules = [
+        {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]},
+        {
+            "apiGroups": ["resource.k8s.io"],
+            "resources": ["resourceclaims", "resourceclaimtemplates"],
+            "verbs": ["get", "list"],
+        },
+    ]
+    cluster.client.create(f"{ROLES}/roles", {"metadata": {"name": "ana"}, "rules": rules})
+    subject = {"kind": "User", "name": "ana", "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "Role", "name": "ana", "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": "ana"}, "roleRef": role, "subjects": [subject]}
+    cluster.client.create(f"{ROLES}/rolebindings", binding)
+    yield "ana"
+    cluster.client.delete(f"{ROLES}/rolebindings/ana")
+    cluster.client.delete(f"{ROLES}/roles/ana")
+
+
+def test_with_the_rights_of_one_namespace_the_scheduler_is_quoted_and_the_rights_are_named(
+    cluster: Cluster, why: Explain, tenant: str
+) -> None:
+    node(cluster, "node-a", 1)
+    start(cluster, "first", gpu_request(count=2))
+    message = refused(cluster, "first")
+
+    await_true("ana may", lambda: _reason(why, "first", "--as", tenant))
+    found = why("first", "--as", tenant)["finding"]
+
+    assert (found["layer"], found["reason"]) == ("Allocation", "NotRead")
+    assert found["evidence"][0] == message
+    assert any("ana may not list resourceslices" in each for each in found["todo"])
+    assert "node-a" not in str(found)
+
+
+def test_without_the_right_to_list_nodes_devices_say_what_they_can(
+    cluster: Cluster, why: Explain, tenant: str
+) -> None:
+    """No node brings back a device that another claim has."""
+    node(cluster, "node-a", 1)
+    path = "/apis/rbac.authorization.k8s.io/v1"
+    groups = [{"apiGroups": ["resource.k8s.io"], "resources": ["*"], "verbs": ["list"]}]
+    cluster.client.create(f"{path}/clusterroles", {"metadata": {"name": "dra"}, "rules": groups})
+    subject = {"kind": "User", "name": tenant, "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "ClusterRole", "name": "dra", "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": "dra"}, "roleRef": role, "subjects": [subject]}
+    cluster.client.create(f"{path}/clusterrolebindings", binding)
+    try:
+        start(cluster, "first")
+        runs(cluster, "first")
+        start(cluster, "second")
+        start(cluster, "third", gpu_request(), nodeSelector={"zone": "b"})
+        refused(cluster, "third")
+        await_true("ana may", lambda: _reason(why, "second", "--as", tenant) == "Allocated")
+        cluster.client.delete(f"{PODS}/first", {"gracePeriodSeconds": 0})
+        runs(cluster, "second")
+        cluster.client.delete(f"{PODS}/second", {"gracePeriodSeconds": 0})
+        await_true("it is free", lambda: _reason(why, "third", "--as", tenant) == "NotRead")
+    finally:
+        cluster.client.delete(f"{path}/clusterroles/dra")
+        cluster.client.delete(f"{path}/clusterrolebindings/dra")
+
+
+def _reason(why: Explain, *arguments: str) -> str:
+    """Return the reason; "" while a role binding has not reached the authorizer."""
+    try:
+        return why(*arguments)["finding"]["reason"]
+    except AssertionError:
+        return ""
+
+
+def test_a_pod_that_does_not_exist_names_what_is_alike_and_who_cannot_create_pods(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add("v1", "pods", pod("trainer-0", pod_spec()))
+    event = {
+        "metadata": {"name": "failed", "namespace": "default"},
+        "involvedObject": {"kind": "Job", "name": "train", "namespace": "default"},
+        "reason": "FailedCreate",
+        "message": "exceeded quota: gpus",
+        "type": "Warning",
+    }
+    cluster.add("v1", "events", event)
+
+    ended = main(["why", "trainer-1", "--kubeconfig", str(cluster.plane.kubeconfig)])
+
+    assert ended == 1
+    stated = capsys.readouterr().err
+    assert "no pod 'trainer-1' in namespace default (did you mean trainer-0?)" in stated
+    assert "Job train cannot create pods: exceeded quota: gpus" in stated
+
+
+@pytest.mark.parametrize("target", ["node/a", "claim/", "team/pod/x", ""])
+def test_what_is_no_pod_and_no_claim_is_a_usage_error(
+    target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["why", target])
+
+    assert ended.value.code == 2
+    assert "claim/NAME" in capsys.readouterr().err

@@ -1,0 +1,331 @@
+"""The first layer that a pod has not passed, from what the cluster says."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from allocation.layers.finding import DeviceNote, Finding, PodView
+from allocation.layers.scheduling import parts
+from allocation.layers.walk import first_finding
+from allocation.model.claims import Claim
+from allocation.model.events import Event
+from allocation.model.nodes import Node, NodeTaint
+from allocation.model.pods import Pod
+from allocation.plugin import Supply
+from allocation.summary import Summary
+from exporter.model.device import Device
+from tests.allocation.builders import DRIVER, Json
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+BEGUN = NOW - timedelta(minutes=4)
+GPU = Device(DRIVER, "node-a", "gpu-0")
+UNSCHEDULABLE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/2 nodes are available: 2 cannot allocate all claims. preemption: 0/2 nodes are "
+    "available: 2 Preemption is not helpful for scheduling.",
+}
+SCHEDULED = {"type": "PodScheduled", "status": "True"}
+
+
+def pod(status: Json | None = None, **spec: Any) -> Pod:
+    """Return a pod of one claim, `mine`, that is called `devices` in it."""
+    uses = {"resourceClaims": [{"name": "devices", "resourceClaimName": "mine"}]}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "train", "namespace": "team", "uid": "1"},
+            "spec": uses | spec,
+            "status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]} | (status or {}),
+        },
+        Pod,
+    )
+
+
+def on_node(phase: str = "Pending", **status: Any) -> Pod:
+    return pod({"phase": phase, "conditions": [SCHEDULED], **status}, nodeName="node-a")
+
+
+def claim(results: list[Json] | None = None, **status: Any) -> Claim:
+    """Return the pod's claim: it waits, or it has these devices."""
+    allocation = {
+        "devices": {"results": results},
+        "allocationTimestamp": BEGUN.isoformat(),
+        "nodeSelector": {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]}
+            ]
+        },
+    }
+    stated = ({"allocation": allocation} if results is not None else {}) | status
+    return msgspec.convert(
+        {"metadata": {"name": "mine", "namespace": "team", "uid": "2"}, "status": stated}, Claim
+    )
+
+
+def gpu(**fields: Any) -> Json:
+    return {"driver": DRIVER, "pool": "node-a", "device": "gpu-0", "request": "r", **fields}
+
+
+def device_status(kind: str, status: str, message: str = "") -> Json:
+    condition = {"type": kind, "status": status, "reason": "Because", "message": message}
+    return {"driver": DRIVER, "pool": "node-a", "device": "gpu-0", "conditions": [condition]}
+
+
+def event(reason: str, message: str, minutes: int = 1) -> Event:
+    at = NOW - timedelta(minutes=minutes)
+    return Event(
+        metadata=msgspec.convert({"name": "e"}, type(pod().metadata)),
+        type="Warning",
+        reason=reason,
+        message=message,
+        last_timestamp=at,
+    )
+
+
+def found(of: Pod, *claims: Claim, **fields: Any) -> Finding:
+    known = {each.metadata.name: each for each in claims}
+    return first_finding(PodView(pod=of, now=NOW, claims=known, **fields))
+
+
+def at(finding: Finding) -> tuple[str, str]:
+    return finding.layer, finding.reason
+
+
+class TestBeforeTheScheduler:
+    def test_a_gate_comes_first(self) -> None:
+        gated = pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+
+        assert at(found(gated)) == ("Admission", "SchedulingGated")
+
+    def test_a_claim_that_is_being_deleted_names_its_pods(self) -> None:
+        going = claim(reservedFor=[{"name": "other", "resource": "pods", "uid": "9"}])
+        meta = msgspec.structs.replace(going.metadata, deletion_timestamp=BEGUN)
+        finding = found(pod(), msgspec.structs.replace(going, metadata=meta))
+
+        assert at(finding) == ("Admission", "ClaimDeleting")
+        assert finding.evidence == ("still reserved for other",)
+
+    def test_without_any_word_of_a_scheduler_its_name_is_given(self) -> None:
+        finding = found(pod({"conditions": []}, schedulerName="volcano"), claim())
+
+        assert at(finding) == ("Scheduling", "NoScheduler")
+        assert "volcano" in finding.message
+
+    def test_a_template_that_makes_no_claim_is_quoted_with_the_newest_event(self) -> None:
+        of_template = pod(resourceClaims=[{"name": "d", "resourceClaimTemplateName": "one"}])
+        events = (
+            event("FailedResourceClaimCreation", "quota", minutes=1),
+            event("FailedResourceClaimCreation", "older", minutes=5),
+        )
+        finding = found(of_template, templates=frozenset({"one"}), events=events)
+
+        assert at(finding) == ("Admission", "ClaimNotCreated")
+        assert finding.evidence == ("quota",)
+
+    def test_a_claim_that_the_pod_turned_out_not_to_need_is_not_missed(self) -> None:
+        status = {"resourceClaimStatuses": [{"name": "d"}], "conditions": []}
+        of_template = pod(status, resourceClaims=[{"name": "d", "resourceClaimTemplateName": "x"}])
+
+        assert found(of_template).reason == "NoScheduler"
+
+
+class TestWithoutRights:
+    def test_what_may_not_be_read_is_named_with_what_the_scheduler_says(self) -> None:
+        finding = found(pod(), claim(), unread=("ana may not list nodes",))
+
+        assert at(finding) == ("Allocation", "NotRead")
+        assert finding.evidence == (UNSCHEDULABLE["message"],)
+        assert finding.todo == ("ana may not list nodes",)
+
+
+class TestBinding:
+    LATE = gpu(bindingConditions=["Attached"], bindingFailureConditions=["AttachFailed"])
+
+    def test_a_condition_that_is_not_true_yet_is_awaited(self) -> None:
+        finding = found(pod(), claim([self.LATE]))
+
+        assert at(finding) == ("Binding", "BindingPending")
+        assert finding.evidence == (f"Attached of {GPU}",)
+        assert finding.since == BEGUN
+        assert "until 12:06:00Z" in finding.message
+
+    def test_what_the_driver_says_of_it_is_quoted(self) -> None:
+        waits = claim([self.LATE], devices=[device_status("Attached", "False", "cabling")])
+
+        assert found(pod(), waits).evidence == (f"Attached of {GPU}: cabling",)
+
+    def test_a_failure_is_no_waiting(self) -> None:
+        failed = claim([self.LATE], devices=[device_status("AttachFailed", "True", "no slot")])
+        finding = found(pod(), failed)
+
+        assert at(finding) == ("Binding", "BindingFailed")
+        assert finding.evidence == ("Because", "no slot")
+
+    def test_a_condition_that_is_met_is_passed(self) -> None:
+        ready = claim([self.LATE], devices=[device_status("Attached", "True")])
+
+        assert found(pod(), ready).reason == "OtherResources"
+
+    def test_a_claim_on_a_node_where_the_pod_may_not_run(self) -> None:
+        node = Node("node-a", taints=(NodeTaint("team", "b", "NoSchedule"),))
+        finding = found(pod(), claim([gpu()]), nodes=(node, Node("node-b")))
+
+        assert at(finding) == ("Binding", "ClaimElsewhere")
+        assert finding.evidence == ("node-a: NodeTainted team",)
+
+    @pytest.mark.parametrize(("pods", "reason"), [(256, "ClaimInUse"), (255, "OtherResources")])
+    def test_a_claim_has_room_for_256_pods(self, pods: int, reason: str) -> None:
+        users = [{"name": f"p{n}", "resource": "pods", "uid": f"u{n}"} for n in range(pods)]
+
+        assert found(pod(), claim([gpu()], reservedFor=users)).reason == reason
+
+
+class TestWhatElseTheSchedulerSays:
+    def test_its_sentence_is_taken_apart(self) -> None:
+        message = (
+            "0/9 nodes are available: 3 Insufficient cpu, 4 node(s) had untolerated taint(s), "
+            "2 cannot allocate all claims. preemption: 0/9 nodes are available: 9 No victims."
+        )
+
+        assert parts(message) == [
+            (3, "Insufficient cpu"),
+            (4, "node(s) had untolerated taint(s)"),
+            (2, "cannot allocate all claims"),
+        ]
+
+    def test_a_sentence_of_another_scheduler_is_kept_whole(self) -> None:
+        assert parts("gang needs 8, has 3") == [(0, "gang needs 8, has 3")]
+
+    def test_what_fits_by_now_is_waited_for(self) -> None:
+        fits = Summary("Allocatable", "", {"Allocated": 1}, (), "node-b")
+
+        assert at(found(pod(), claim(), summary=fits)) == ("Scheduling", "Allocatable")
+
+    def test_a_scheduler_that_has_failed_is_quoted(self) -> None:
+        failed = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}
+        finding = found(pod({"conditions": [failed | {"message": "running plugin"}]}), claim([]))
+
+        assert at(finding) == ("Scheduling", "SchedulerError")
+        assert finding.evidence == ("running plugin",)
+
+    def test_a_device_plugin_with_too_few_is_explained_by_numbers(self) -> None:
+        message = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+        short = {"conditions": [UNSCHEDULABLE | {"message": message}]}
+        supply = Supply("nvidia.com/gpu", 8, 2, 16, 15, None, None)
+        finding = found(pod(short, resourceClaims=[]), supplies=(supply,))
+
+        assert at(finding) == ("Scheduling", "Insufficient")
+        assert finding.evidence == (
+            "nvidia.com/gpu: 16 installed on 2 nodes, 1 unhealthy, unknown requested by other "
+            "pods, unknown free on the emptiest node",
+        )
+
+
+class TestOnTheNode:
+    def test_a_driver_s_error_is_quoted(self) -> None:
+        stated = "Failed to prepare dynamic resources: NodePrepareResources failed: no such GPU"
+        finding = found(
+            on_node(), claim([gpu()]), events=(event("FailedPrepareDynamicResources", stated),)
+        )
+
+        assert at(finding) == ("Preparation", "PreparationFailed")
+        assert finding.evidence == (stated,)
+
+    def test_a_driver_that_is_not_there_is_named(self) -> None:
+        stated = f"prepare dynamic resources: DRA driver {DRIVER} is not registered"
+        finding = found(
+            on_node(), claim([gpu()]), events=(event("FailedPrepareDynamicResources", stated),)
+        )
+
+        assert at(finding) == ("Preparation", "DriverNotRegistered")
+        assert finding.message.startswith(f"DRA driver {DRIVER} is not registered")
+
+    def test_an_error_of_before_counts_no_more_once_the_devices_are_ready(self) -> None:
+        ready = {"type": "PodReadyToStartContainers", "status": "True"}
+        late = on_node(conditions=[SCHEDULED, ready])
+        old = event("FailedPrepareDynamicResources", "not registered yet")
+
+        assert found(late, claim([gpu()]), events=(old,)).reason == "Running"
+
+    def test_a_kubelet_that_has_not_begun_is_waited_for_with_what_else_is_wrong(self) -> None:
+        waiting = [{"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+        mount = event("FailedMount", "secret not found")
+        finding = found(on_node(containerStatuses=waiting), claim([gpu()]), events=(mount,))
+
+        assert at(finding) == ("Preparation", "Preparing")
+        assert finding.evidence == ("FailedMount: secret not found",)
+
+    @pytest.mark.parametrize(
+        ("reason", "message", "expected"),
+        [
+            ("CreateContainerError", "unresolvable CDI devices x=y", "CdiDeviceMissing"),
+            ("CrashLoopBackOff", "back-off 5m0s", "Crashing"),
+            ("ImagePullBackOff", "no such image", "ContainerNotStarted"),
+        ],
+    )
+    def test_a_container_that_does_not_start(
+        self, reason: str, message: str, expected: str
+    ) -> None:
+        state = {"waiting": {"reason": reason, "message": message}}
+        finding = found(on_node(containerStatuses=[{"name": "main", "state": state}]))
+
+        assert at(finding) == ("Runtime", expected)
+        assert finding.evidence == (message,)
+
+
+class TestOnTheDevice:
+    def test_an_incident_comes_before_the_taint_that_it_has_set(self) -> None:
+        notes = (
+            DeviceNote(GPU, "DeviceTainted", "tainted draguard.dev/lost:NoExecute by rule x"),
+            DeviceNote(GPU, "DeviceSick", "incident gpu-1-1, Tainted: XID 79"),
+        )
+        finding = found(on_node("Running"), claim([gpu()]), health=notes)
+
+        assert at(finding) == ("Device", "DeviceSick")
+        assert finding.evidence == (f"{GPU}: tainted draguard.dev/lost:NoExecute by rule x",)
+
+    def test_what_the_kubelet_reads_of_the_driver(self) -> None:
+        sick = {"resourceID": "cdi/gpu=0", "health": "Unhealthy", "message": "XID 79"}
+        status = {
+            "name": "main",
+            "allocatedResourcesStatus": [{"name": "claim:d/r", "resources": [sick]}],
+        }
+        finding = found(on_node("Running", containerStatuses=[status]), claim([gpu()]))
+
+        assert at(finding) == ("Device", "DeviceUnhealthy")
+        assert finding.evidence == ("XID 79",)
+
+    def test_what_the_driver_says_in_the_claim(self) -> None:
+        sick = claim([gpu()], devices=[device_status("Ready", "False", "link down")])
+
+        assert at(found(on_node("Running"), sick)) == ("Device", "DeviceNotReady")
+
+    def test_a_device_of_another_share_is_not_meant(self) -> None:
+        other = device_status("Ready", "False") | {"shareID": "b"}
+        mine = claim([gpu(shareID="a")], devices=[other])
+
+        assert found(on_node("Running"), mine).reason == "Running"
+
+
+def test_a_pod_that_has_ended_says_how() -> None:
+    ended = on_node("Failed", reason="Evicted", message="node was low on memory")
+
+    assert at(found(ended)) == ("Running", "Finished")
+    assert found(ended).evidence == ("Evicted: node was low on memory",)
+
+
+def test_a_pod_that_is_deleted_says_by_whom() -> None:
+    evicted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByDeviceTaintManager",
+    }
+    going = on_node("Running", conditions=[SCHEDULED, evicted | {"message": "device tainted"}])
+    meta = msgspec.structs.replace(going.metadata, deletion_timestamp=NOW)
+    finding = found(msgspec.structs.replace(going, metadata=meta))
+
+    assert at(finding) == ("Running", "Deleting")
+    assert finding.evidence == ("DeletionByDeviceTaintManager: device tainted",)
