@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.verify
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = {"exporter", "remediator", "kubeapi", "serving", "draguard", "simulator"}
+PACKAGES = {"allocation", "exporter", "remediator", "kubeapi", "serving", "draguard", "simulator"}
 DATA = {
     "exporter/data/xid_catalog.csv",
     "simulator/cluster/go/main.go",

@@ -47,7 +47,7 @@ WaitReason = (
         "NotRead",
         "BindingFailed",
         "BindingPending",
-        "DriverNotRegistered",
+        "DriverDown",
         "PreparationFailed",
         "Preparing",
         "CdiDeviceMissing",

@@ -6,7 +6,8 @@ from allocation.layers.finding import Finding, PodView, WaitReason
 
 NOT_PREPARED = "FailedPrepareDynamicResources"
 """Reason of the kubelet's event: a driver has refused, or is not there."""
-_NOT_REGISTERED = re.compile(r"DRA driver (\S+) is not registered")
+_DOWN = re.compile(r"DRA driver (\S+) is not registered|dial unix \S*/plugins/([^/\s]+)/\S*:")
+"""A driver that never came, and one that has ended: its socket is known and refuses."""
 _CREATING = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Reasons of a container that waits because nothing has been tried yet."""
 
@@ -41,12 +42,12 @@ def preparation(view: PodView) -> Finding | None:
             evidence=others,
             todo=() if others else (f"check that the kubelet of {node} runs",),
         )
-    absent = _NOT_REGISTERED.search(event.message)
-    if absent:
+    down = _DOWN.search(event.message)
+    if down:
         return Finding(
             layer="Preparation",
-            reason="DriverNotRegistered",
-            message=f"DRA driver {absent[1]} is not registered with the kubelet of {node}",
+            reason="DriverDown",
+            message=f"DRA driver {down[1] or down[2]} does not answer the kubelet of {node}",
             since=since,
             evidence=(event.message,),
             todo=(f"start the driver's pod on {node}, or see its log",),

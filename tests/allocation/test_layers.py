@@ -234,14 +234,21 @@ class TestOnTheNode:
         assert at(finding) == ("Preparation", "PreparationFailed")
         assert finding.evidence == (stated,)
 
-    def test_a_driver_that_is_not_there_is_named(self) -> None:
-        stated = f"prepare dynamic resources: DRA driver {DRIVER} is not registered"
+    @pytest.mark.parametrize(
+        "error",
+        [
+            f"DRA driver {DRIVER} is not registered",
+            f"dial unix /var/lib/kubelet/plugins/{DRIVER}/dra.sock: connect: connection refused",
+        ],
+    )
+    def test_a_driver_that_is_not_there_is_named(self, error: str) -> None:
+        stated = f"prepare dynamic resources: {error}"
         finding = found(
             on_node(), claim([gpu()]), events=(event("FailedPrepareDynamicResources", stated),)
         )
 
-        assert at(finding) == ("Preparation", "DriverNotRegistered")
-        assert finding.message.startswith(f"DRA driver {DRIVER} is not registered")
+        assert at(finding) == ("Preparation", "DriverDown")
+        assert finding.message.startswith(f"DRA driver {DRIVER} does not answer")
 
     def test_an_error_of_before_counts_no_more_once_the_devices_are_ready(self) -> None:
         ready = {"type": "PodReadyToStartContainers", "status": "True"}
