@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from allocation.demand import Demand
 from allocation.model.claims import DeviceClass
 from allocation.model.nodes import OF_CLASSES, Node
 from allocation.model.pods import Pod
@@ -22,36 +23,36 @@ class Supply(msgspec.Struct, frozen=True):
     used: int | None
     """Requested by pods that have a node; None: they cannot be listed."""
     most_free: int | None
-    """On one node."""
+    """On one node that the pod may run on."""
 
 
 def supplies(
+    demand: Demand,
     requested: Mapping[str, int],
     nodes: Sequence[Node],
     used: Mapping[str, Mapping[str, int]] | None,
 ) -> tuple[Supply, ...]:
     """Return what there is of each resource; `used` is by node and resource."""
-    return tuple(_supply(name, amount, nodes, used) for name, amount in sorted(requested.items()))
-
-
-def _supply(
-    resource: str,
-    amount: int,
-    nodes: Sequence[Node],
-    used: Mapping[str, Mapping[str, int]] | None,
-) -> Supply:
-    having = [node for node in nodes if node.capacity.get(resource)]
-    taken = {node.name: (used or {}).get(node.name, {}).get(resource, 0) for node in having}
-    free = [node.allocatable.get(resource, 0) - taken[node.name] for node in having]
-    return Supply(
-        resource=resource,
-        requested=amount,
-        nodes=len(having),
-        installed=sum(node.capacity[resource] for node in having),
-        allocatable=sum(node.allocatable.get(resource, 0) for node in having),
-        used=None if used is None else sum(taken.values()),
-        most_free=None if used is None else max(free, default=0),
-    )
+    found: list[Supply] = []
+    for resource, amount in sorted(requested.items()):
+        having = [node for node in nodes if node.capacity.get(resource)]
+        taken = {node.name: (used or {}).get(node.name, {}).get(resource, 0) for node in having}
+        free = [
+            node.allocatable.get(resource, 0) - taken[node.name]
+            for node in having
+            if demand.why_not_on(node) is None
+        ]
+        supply = Supply(
+            resource=resource,
+            requested=amount,
+            nodes=len(having),
+            installed=sum(node.capacity[resource] for node in having),
+            allocatable=sum(node.allocatable.get(resource, 0) for node in having),
+            used=None if used is None else sum(taken.values()),
+            most_free=None if used is None else max(free, default=0),
+        )
+        found.append(supply)
+    return tuple(found)
 
 
 def requested_by_node(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:

@@ -7,6 +7,7 @@ import msgspec
 from exporter.model.device import Device
 
 Why = Literal[
+    "ClaimElsewhere",
     "NodeCordoned",
     "NodeNotReady",
     "NodeTainted",

@@ -23,8 +23,7 @@ from allocation.model.claims import (
     Selector,
 )
 from allocation.model.nodes import Node, NodeSelectorError
-from allocation.model.pods import AFFINITY, CORDON, Affinity, NodeWhy, Pod
-from allocation.model.slices import ResourceSlice
+from allocation.model.slices import ResourceSlice, Taint
 from allocation.pools import Published
 from allocation.reasons import Candidate, Reason
 from allocation.search import Cluster, allocate
@@ -32,8 +31,6 @@ from allocation.usage import Usage
 
 MOST_TRIED = 24
 """Changes for one node: each is a whole search."""
-MOST_NODES = 3
-"""Nodes of which a change is offered."""
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -81,52 +78,6 @@ def remedies(scene: Scene, node: Node, answers: Answers) -> tuple[Change, ...]:
         if allocate(after.waiting, node, after.cluster(), answers).ending == "Allocated":
             helpful.append(change)
     return tuple(helpful)
-
-
-def node_remedies(
-    pod: Pod, scene: Scene, nodes: Sequence[Node], answers: Answers
-) -> tuple[Change, ...]:
-    """Return the single changes of nodes that keep the pod away and would serve its claims."""
-    try:
-        cluster = scene.cluster()
-        found: list[Change] = []
-        for node in nodes:
-            kept = pod.why_not_on(node)
-            if kept is None or len(found) == MOST_NODES:
-                continue
-            free, eased = _without(pod, node, *kept)
-            if eased.why_not_on(free) is None and (
-                allocate(scene.waiting, node, cluster, answers).ending == "Allocated"
-            ):
-                why, what = kept
-                where = {"NodeCordoned": "", "NodeAffinity": f" (its {what})"}.get(why, f": {what}")
-                found.append(Change(_OF_NODES[why], f"{node.name}{where}"))
-    except (NodeSelectorError, CapacityError):
-        return ()
-    return tuple(found)
-
-
-_OF_NODES: Mapping[NodeWhy, str] = {
-    "NodeCordoned": "Uncordon",
-    "NodeNotReady": "UntaintNode",
-    "NodeTainted": "UntaintNode",
-    "NodeAffinity": "DropNodeSelector",
-}
-"""`Change.what` for why a node keeps the pod away."""
-
-
-def _without(pod: Pod, node: Node, why: NodeWhy, what: str) -> tuple[Node, Pod]:
-    """Return both without what keeps the pod from the node."""
-    if why == "NodeAffinity":
-        selector = {
-            key: value for key, value in pod.spec.node_selector.items() if f"{key}={value}" != what
-        }
-        affinity = Affinity() if what == AFFINITY else pod.spec.affinity
-        spec = msgspec.structs.replace(pod.spec, node_selector=selector, affinity=affinity)
-        return node, msgspec.structs.replace(pod, spec=spec)
-    taints = tuple(each for each in node.taints if each.key != (what or CORDON.key))
-    cordoned = node.unschedulable and why != "NodeCordoned"
-    return msgspec.structs.replace(node, taints=taints, unschedulable=cordoned), pod
 
 
 def apply_change(scene: Scene, change: Change) -> Scene:
@@ -181,16 +132,21 @@ def _free(scene: Scene, which: str) -> Scene:
     return msgspec.structs.replace(scene, claims=claims)
 
 
+def _remove_rule(scene: Scene, which: str) -> Scene:
+    return _without_taints(scene, lambda taint: taint.rule == which)
+
+
 def _untaint(scene: Scene, which: str) -> Scene:
-    """Without the taints of a rule, or of a driver by their key."""
+    return _without_taints(scene, lambda taint: not taint.rule and taint.key == which)
+
+
+def _without_taints(scene: Scene, goes: Callable[[Taint], bool]) -> Scene:
 
     def clean(given: ResourceSlice) -> ResourceSlice:
         devices = tuple(
             msgspec.structs.replace(
                 device,
-                taints=tuple(
-                    taint for taint in device.taints if which != (taint.rule or taint.key)
-                ),
+                taints=tuple(taint for taint in device.taints if not goes(taint)),
             )
             for device in given.spec.devices
         )
@@ -257,7 +213,7 @@ def _with_choices(scene: Scene, change: Callable[[str, Choice], Choice]) -> Scen
 
 CHANGES: Mapping[str, Callable[[Scene, str], Scene]] = {
     "Free": _free,
-    "RemoveRule": _untaint,
+    "RemoveRule": _remove_rule,
     "Untaint": _untaint,
     "DropSelector": _drop_selector,
     "DropConstraint": _drop_constraint,

@@ -12,9 +12,10 @@ import msgspec
 
 from allocation.answers import Answers
 from allocation.candidates import Selection, candidates
-from allocation.model.claims import Choice, Claim, Constraint
+from allocation.demand import Demand, resource_of
+from allocation.model.claims import Choice, Claim, Constraint, Request
 from allocation.model.nodes import Node
-from allocation.model.pods import NodeWhy, Pod
+from allocation.model.pods import NodeWhy
 from allocation.model.slices import PublishedDevice
 from allocation.reasons import Ending, Reason, Why
 from allocation.search import Cluster, allocate
@@ -30,6 +31,7 @@ HARDEST: tuple[Why, ...] = (
     "Allocated",
     "Counters",
     "Capacity",
+    "ClaimElsewhere",
     "NodeAffinity",
     "NodeTainted",
     "NodeNotReady",
@@ -73,12 +75,18 @@ class RequestSummary(msgspec.Struct, frozen=True):
     request: str
     alternative: str
     """Of `firstAvailable`, else ""."""
+    resource: str
+    """The extended resource that it is for, "" for none."""
     device_class: str
     count: int
     """0: all of a node."""
     free: int
     """Devices that could be had, each alone."""
     most_on_a_node: int
+    lacks: int
+    """How many more devices it needs than can be had anywhere, with those of its class together."""
+    whole: bool
+    """Whether all devices of some node can be had."""
     groups: tuple[Group, ...]
     """The most devices first."""
 
@@ -90,11 +98,6 @@ class RequestSummary(msgspec.Struct, frozen=True):
     def devices(self) -> int:
         """How many there are of the class, free or not."""
         return self.free + sum(len(each.devices) for each in self.groups)
-
-    @property
-    def lacks(self) -> int:
-        """How many more devices it needs than can be had anywhere."""
-        return max(max(self.count, 1) - self.free, 0)
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -117,30 +120,33 @@ class Summary(msgspec.Struct, frozen=True):
         return [each for each in self.requests if (each.claim, each.request) not in served]
 
 
-def summarize(
-    waiting: Sequence[Claim],
-    pod: Pod | None,
-    nodes: Sequence[Node],
-    cluster: Cluster,
-    answers: Answers,
-) -> Summary:
-    """Return why claims wait; without a pod any node will do. Raises NodeSelectorError."""
-    away = {node.name: pod.why_not_on(node) if pod else None for node in nodes}
+def summarize(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: Answers) -> Summary:
+    """Return why claims wait. Raises NodeSelectorError, CapacityError."""
+    away = {node.name: demand.why_not_on(node) for node in nodes}
     outcomes = {
-        node.name: allocate(waiting, node, cluster, answers)
+        node.name: allocate(demand.claims_on(node), node, cluster, answers)
         for node in nodes
         if away[node.name] is None
     }
     look = _Look(nodes, away, cluster, answers)
     by_request = [
-        [look.summary(claim, request.name, choice) for choice in request.choices]
-        for claim in waiting
+        look.of_request(claim, request)
+        for claim in demand.waiting
         for request in claim.spec.devices.requests
     ]
+    # What device plugins alone have is none of DRA's.
+    plugged = {name for node in nodes for name, amount in node.allocatable.items() if amount}
+    requests = tuple(
+        each
+        for choices in by_request
+        for each in choices
+        if isinstance(each, RequestSummary) and (each.devices or each.resource not in plugged)
+    )
     fits = sorted(name for name, each in outcomes.items() if each.ending == "Allocated")
     verdict, why = "Allocatable", ""
     if not fits:
-        verdict, why = _worst(by_request)
+        requests = look.with_shortage(requests)
+        verdict, why = _worst(by_request, requests)
         # An error, or what is not known, comes before a number that rests on it.
         for ending in ("Fails", "NotEvaluated") if verdict != "ClassMissing" else ():
             if texts := sorted(each.why for each in outcomes.values() if each.ending == ending):
@@ -151,29 +157,27 @@ def summarize(
         verdict=verdict,
         why=why,
         nodes=Counter(each.ending for each in outcomes.values()),
-        requests=tuple(
-            each for choices in by_request for each in choices if isinstance(each, RequestSummary)
-        ),
+        requests=requests,
         node=fits[0] if fits else "",
         near=tuple(near[:NEAREST]),
         drivers=cluster.published.drivers(),
     )
 
 
-def _worst(by_request: Iterable[Sequence[RequestSummary | str]]) -> tuple[Verdict, str]:
+def _worst(
+    by_request: Iterable[Sequence[RequestSummary | str]], requests: Sequence[RequestSummary]
+) -> tuple[Verdict, str]:
     """Return the verdict of the request that is farthest from being served."""
-    found: set[Verdict] = set()
     for choices in by_request:
-        known = [each for each in choices if isinstance(each, RequestSummary)]
-        if not known:
-            return "ClassMissing", next(each for each in choices if isinstance(each, str))
-        if not any(each.free or each.groups for each in known):
-            found.add("NoDevices")
-        elif all(each.lacks for each in known):
-            found.add("TooFew")
-    if "NoDevices" in found:
+        missing = [each for each in choices if isinstance(each, str)]
+        if missing and len(missing) == len(choices):
+            return "ClassMissing", missing[0]
+    served = {(each.claim, each.request) for each in requests if each.devices}
+    if any((each.claim, each.request) not in served for each in requests):
         return "NoDevices", ""
-    return ("TooFew" if "TooFew" in found else "TooFewTogether"), ""
+    served = {(each.claim, each.request) for each in requests if not each.lacks}
+    few = any((each.claim, each.request) not in served for each in requests)
+    return ("TooFew" if few else "TooFewTogether"), ""
 
 
 class _Look:
@@ -190,32 +194,69 @@ class _Look:
         self._cluster, self._answers = cluster, answers
         self.near = Counter[str]()
         """By node: devices that are free, or kept away by one reason only."""
+        self._exclusive: dict[tuple[str, str, str], frozenset[Device]] = {}
+        """The free devices of each choice, where each device serves one request only."""
 
-    def summary(self, claim: Claim, request: str, choice: Choice) -> RequestSummary | str:
+    def of_request(self, claim: Claim, request: Request) -> list[RequestSummary | str]:
+        """Return what becomes of each choice of a request; () is one of a later Kubernetes."""
+        return [self._of_choice(claim, request, choice) for choice in request.choices]
+
+    def with_shortage(self, requests: tuple[RequestSummary, ...]) -> tuple[RequestSummary, ...]:
+        """Return them with what those of one class lack together, where each alone has enough.
+
+        Not of alternatives: which of them is taken is open.
+        """
+        found: list[RequestSummary] = []
+        for each in requests:
+            like = [one for one in requests if one.device_class == each.device_class]
+            keys = [(one.claim, one.request, one.alternative) for one in like]
+            known = all(key in self._exclusive and not key[2] for key in keys)
+            free = frozenset[Device]().union(*(self._exclusive.get(key, ()) for key in keys))
+            lacks = sum(max(one.count, 1) for one in like) - len(free) if known else 0
+            found.append(msgspec.structs.replace(each, lacks=max(each.lacks, lacks)))
+        return tuple(found)
+
+    def _of_choice(self, claim: Claim, request: Request, choice: Choice) -> RequestSummary | str:
         """Return what becomes of one choice of a request; a text: its class does not exist."""
         device_class = self._cluster.classes.get(choice.device_class_name)
         if device_class is None:
             return f"DeviceClass {choice.device_class_name} does not exist"
-        selection = Selection(request, choice, device_class, self._answers)
+        selection = Selection(request.name, choice, device_class, self._answers)
+        resource = resource_of(claim, request)
         best: dict[Device, tuple[Reason, ...]] = {}
-        free = Counter[str]()
+        free, there = Counter[str](), Counter[str]()
         for node in self._nodes:
+            if node.allocatable.get(resource):
+                continue  # a device plugin serves it there
             for device, reasons in self._on_node(node, selection, claim.spec.devices.constraints):
                 free[node.name] += not reasons
+                there[node.name] += 1
                 self.near[node.name] += len(reasons) < 2
                 # Several nodes may see one device: it counts as where it comes closest.
                 if device not in best or len(reasons) < len(best[device]):
                     best[device] = reasons
-        return RequestSummary(
+        usable = frozenset(device for device, reasons in best.items() if not reasons)
+        every, count = choice.allocation_mode == "All", choice.count
+        whole = any(free[name] == there[name] for name in there)
+        found = RequestSummary(
             claim=claim.key,
-            request=request,
+            request=request.name,
             alternative=choice.name,
+            resource=resource,
             device_class=choice.device_class_name,
-            count=0 if choice.allocation_mode == "All" else choice.count,
-            free=sum(not reasons for reasons in best.values()),
+            count=0 if every else count,
+            free=len(usable),
             most_on_a_node=max(free.values(), default=0),
+            lacks=int(not whole and not usable) if every else max(count - len(usable), 0),
+            whole=whole,
             groups=tuple(self._groups(best)),
         )
+        published = map(self._cluster.published.device, usable)
+        if not choice.admin_access and not any(
+            each and each.allow_multiple_allocations for each in published
+        ):
+            self._exclusive[claim.key, request.name, choice.name] = usable
+        return found
 
     def _on_node(
         self, node: Node, selection: Selection, constraints: Sequence[Constraint]

@@ -1,8 +1,10 @@
 """Which devices the claims wait for, and what keeps each away, in words. Pure."""
 
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
 from allocation.layers.finding import Finding, Layer, PodView, WaitReason
+from allocation.model.pods import NodeWhy
 from allocation.reasons import Why
 from allocation.summary import Group, RequestSummary, Summary
 
@@ -10,7 +12,8 @@ WORDS: Mapping[Why, str] = {
     "Allocated": "{n} allocated{by}",
     "Tainted": "{n} tainted with {what}{by}",
     "NodeCordoned": "{n} on cordoned nodes",
-    "NodeNotReady": "{n} on nodes that are not ready",
+    "ClaimElsewhere": "{n} on nodes where the pod's claim {what} is not",
+    "NodeNotReady": "{n} on nodes that are not ready ({what})",
     "NodeTainted": "{n} on nodes with the taint {what}",
     "NodeAffinity": "{n} on nodes that the pod's {what} does not choose",
     "PoolIncomplete": "{n} in pools that are not published completely ({what})",
@@ -26,26 +29,30 @@ WORDS: Mapping[Why, str] = {
 }
 """By why a device is kept away; `{by}` names who is behind it, `{seen}` what the devices have."""
 CHANGES: Mapping[str, str] = {
-    "Free": "free the devices of claim {}",
+    "Tolerate": "have the pod tolerate {}",
+    "Uncordon": "uncordon node {}",
+    "MakeReady": "make node {} ready",
+    "DropNodeSelector": "let the pod run on node {}",
     "RemoveRule": "remove DeviceTaintRule {}",
     "Untaint": "have the driver remove its taint {}",
-    "DropSelector": "drop the selector {}",
-    "DropConstraint": "drop the constraint on {}",
+    "Free": "free the devices of claim {}",
     "OneDevice": "request one device in {}",
-    "Uncordon": "uncordon node {}",
-    "UntaintNode": "remove the taint of node {}",
-    "DropNodeSelector": "let the pod run on node {}",
+    "DropConstraint": "drop the constraint on {}",
+    "DropSelector": "drop the selector {}",
 }
-"""By `Change.what`."""
+"""By `Change.what`, in the order in which they are offered."""
 ADVICE: Mapping[WaitReason, tuple[str, ...]] = {
     "ClassMissing": ("install the driver that brings the class, or correct the request",),
-    "NoDevices": ("start the driver of the class on a node that has the hardware; see its log",),
+    "NoDevices": (
+        "start the driver of the class on a node that has the hardware, and see its log; if it "
+        "publishes, compare the selectors of the DeviceClass",
+    ),
     "Allocated": ("wait until devices are free, or add nodes",),
 }
 """Where no single change is enough."""
 INCURABLE = frozenset({"RequestSelector", "SelectorFails", "NotEvaluated", "PoolInvalid"})
 """No waiting takes these away, nor a device that is too small."""
-ON_NODES = frozenset({"NodeCordoned", "NodeNotReady", "NodeTainted", "NodeAffinity"})
+ON_NODES: frozenset[str] = frozenset(get_args(NodeWhy))
 MOST_NAMED = 3
 
 
@@ -55,31 +62,30 @@ def allocation(view: PodView) -> Finding | None:
     if view.pod.spec.node_name:
         return None
     if summary is None:
-        return _unread(view) if view.unread else None
-    by_plugin = any(each.nodes for each in view.supplies)
-    if summary.verdict == "Allocatable" or (summary.verdict == "NoDevices" and by_plugin):
+        return _not_known(view)
+    if summary.verdict == "Allocatable" or not (summary.requests or summary.why):
         return None
-    reason = first_reason(summary)
+    reason, group = decisive(summary)
     layer: Layer = "Scheduling" if reason in ON_NODES else "Allocation"
     changes = tuple(CHANGES[each.what].format(each.which) for each in view.changes)
     return Finding(
         layer=layer,
         reason=reason,
-        message=message(summary, reason),
+        message=message(summary, reason, group),
         since=view.pod.metadata.creation_timestamp,
         evidence=tuple(lines(summary)),
         todo=tuple(f"enough alone: {change}" for change in changes) or ADVICE.get(reason, ()),
     )
 
 
-def first_reason(summary: Summary) -> WaitReason:
+def decisive(summary: Summary) -> tuple[WaitReason, Group | None]:
     """Return what keeps most of the devices away that the request may have at all."""
     verdict = summary.verdict
     if verdict == "Fails":
         kinds = {group.why for request in summary.requests for group in request.groups}
-        return "SelectorFails" if "SelectorFails" in kinds else verdict
+        return ("SelectorFails" if "SelectorFails" in kinds else verdict), None
     if verdict not in {"TooFew", "TooFewTogether"}:
-        return verdict
+        return verdict, None
     for request in summary.lacking():
         curable = [each for each in request.groups if not _is_incurable(each)]
         there = sum(len(each.devices) for each in curable)
@@ -87,15 +93,16 @@ def first_reason(summary: Summary) -> WaitReason:
         enough = there >= request.lacks
         groups = curable if enough else [each for each in request.groups if _is_incurable(each)]
         if groups:
-            return max(groups, key=lambda each: len(each.devices)).why
-    return verdict
+            most = max(groups, key=lambda each: len(each.devices))
+            return most.why, most
+    return verdict, None
 
 
 def _is_incurable(group: Group) -> bool:
     return group.why in INCURABLE or (group.why == "Capacity" and not group.by)
 
 
-def message(summary: Summary, reason: WaitReason) -> str:
+def message(summary: Summary, reason: WaitReason, group: Group | None) -> str:
     """Return the one sentence of it."""
     match reason:
         case "ClassMissing" | "Fails" | "SelectorFails" if summary.why:
@@ -107,17 +114,16 @@ def message(summary: Summary, reason: WaitReason) -> str:
             names = ", ".join(dict.fromkeys(each.device_class for each in empty))
             published = ", ".join(f"{name} ({n})" for name, n in sorted(summary.drivers.items()))
             return (
-                f"no node publishes a device of class {names}; published by drivers: "
+                f"no published device is of class {names}; published by drivers: "
                 f"{published or 'nothing'}"
             )
-        case "TooFewTogether" if any(not each.count for each in summary.requests):
+        case "TooFewTogether" if any(not (each.count or each.whole) for each in summary.requests):
             return "it requests all devices of a node, and on no node can all be had"
         case "TooFewTogether":
             return "enough devices are free, but not together on one node, or under its constraints"
         case _:
             request, *_ = summary.lacking()
-            most = max(request.groups, key=lambda each: len(each.devices), default=None)
-            kept = f", {group_in_words(most)}" if most else ""
+            kept = f", {group_in_words(group)}" if group else ""
             return f"{request_in_words(request)}, {request.free} can be had{kept}"
 
 
@@ -156,7 +162,10 @@ def group_in_words(group: Group) -> str:
     )
 
 
-def _unread(view: PodView) -> Finding:
+def _not_known(view: PodView) -> Finding | None:
+    """Return that rights are missing, or that something cannot be read, and what others say."""
+    if not (view.unread or view.unknown):
+        return None
     scheduled = view.pod.condition("PodScheduled")
     stated = (scheduled.message,) if scheduled and scheduled.message else ()
     on_claims = tuple(
@@ -164,8 +173,10 @@ def _unread(view: PodView) -> Finding:
     )
     return Finding(
         layer="Allocation",
-        reason="NotRead",
-        message="its claims wait for devices, and you may not read which there are",
+        reason="NotRead" if view.unread else "NotEvaluated",
+        message="it waits, and you may not read which devices there are"
+        if view.unread
+        else f"what it waits for is not known here: {view.unknown}",
         since=view.pod.metadata.creation_timestamp,
         evidence=(*stated, *on_claims),
         todo=view.unread,

@@ -5,6 +5,8 @@ from datetime import timedelta
 from allocation.layers.finding import Finding, PodView
 from allocation.model.claims import Claim
 from allocation.model.nodes import NodeSelectorError
+from allocation.model.pods import NodeWhy
+from kubeapi.types import EARLIEST, LATEST
 
 BINDING_TIMEOUT = timedelta(minutes=10)
 """Default of the scheduler (`bindingTimeout` of DynamicResourcesArgs): then it allocates anew."""
@@ -18,10 +20,10 @@ def binding(view: PodView) -> Finding | None:
         return None
     for claim in view.claims_of_pod():
         if claim.status.allocation is not None:
-            found = _in_use(view, claim) or _conditions(claim) or _elsewhere(view, claim)
+            found = _in_use(view, claim) or _conditions(claim)
             if found is not None:
                 return found
-    return None
+    return _elsewhere(view)
 
 
 def _in_use(view: PodView, claim: Claim) -> Finding | None:
@@ -62,7 +64,9 @@ def _conditions(claim: Claim) -> Finding | None:
                 missing.append(f"{kind} of {result.name}{why}")
     if not missing:
         return None
-    until = f", until {begun + BINDING_TIMEOUT:%H:%M:%SZ} by default" if begun else ""
+    until = ""
+    if begun is not None and EARLIEST < begun < LATEST:
+        until = f", until {begun + BINDING_TIMEOUT:%H:%M:%SZ} by default"
     return Finding(
         layer="Binding",
         reason="BindingPending",
@@ -74,29 +78,29 @@ def _conditions(claim: Claim) -> Finding | None:
     )
 
 
-def _elsewhere(view: PodView, claim: Claim) -> Finding | None:
-    """Return why the pod cannot run where its claim is allocated."""
-    allocation = claim.status.allocation
-    selector = allocation.node_selector if allocation else None
-    if selector is None or not view.nodes:
+def _elsewhere(view: PodView) -> Finding | None:
+    """Return why the pod cannot run where all of its claims are that are allocated."""
+    names = [name for name, _ in view.demand.placed]
+    if not names or not view.nodes:
         return None
-    try:
-        nodes = [node for node in view.nodes if node.meets(selector)]
-        away = [(node.name, view.pod.why_not_on(node)) for node in nodes]
-    except NodeSelectorError:
-        return None
-    if any(why is None for _, why in away):
-        return None
-    stated = [f"{name}: {' '.join(why)}".rstrip() for name, why in away if why]
-    where = ", ".join(node.name for node in nodes) or "no node of the cluster"
+    away: dict[str, tuple[NodeWhy, str]] = {}
+    for node in view.nodes:
+        try:
+            why = view.demand.why_not_on(node)
+        except NodeSelectorError:
+            return None
+        if why is None:
+            return None
+        away[node.name] = why
+    there = {name: why for name, why in away.items() if why[0] != "ClaimElsewhere"}
+    together = "" if there else "; no node has all of them, or none is left"
     return Finding(
         layer="Binding",
         reason="ClaimElsewhere",
-        message=f"claim {claim.metadata.name} is allocated on {where}, where this pod may not run",
-        since=allocation.allocation_timestamp if allocation else None,
-        evidence=tuple(stated),
+        message=f"its claims {', '.join(names)} are allocated where it may not run{together}",
+        evidence=tuple(f"{name}: {' '.join(why)}".rstrip() for name, why in there.items()),
         todo=(
-            "change what keeps the pod from there, or free the claim: it is allocated anew once "
-            "no pod uses it",
+            "change what keeps the pod from there, or free the claims: they are allocated anew "
+            "once no pod uses them",
         ),
     )

@@ -1,12 +1,14 @@
 """Why one pod or claim waits: everything that was read of a cluster into one answer. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from allocation.answers import Answers
 from allocation.capacity import CapacityError
+from allocation.demand import Demand
+from allocation.layers.allocation import CHANGES
 from allocation.layers.finding import DeviceNote, Finding, PodView
 from allocation.layers.unused import unused
 from allocation.layers.walk import first_finding
@@ -15,8 +17,9 @@ from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeSelectorError
 from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice
+from allocation.node_changes import node_changes
 from allocation.plugin import Supply, classes_of_resources, supplies
-from allocation.remedies import Change, Scene, node_remedies, remedies
+from allocation.remedies import Change, Scene, remedies
 from allocation.summary import Summary, summarize
 from exporter.model.device import Device
 
@@ -50,7 +53,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     incidents: Mapping[Device, str] = {}
     """By device: what Draguard's open incident of it says."""
     unread: Mapping[str, str] = {}
-    """Why parts are empty, such as a right that is missing: those of the inventory, and others."""
+    """Rights that are missing, by the part that is empty: of the inventory, and others."""
+    unreadable: str = ""
+    """Objects that this version cannot read, of what can be allocated."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,41 +70,59 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 def explain(known: Known, answers: Answers) -> Explanation:
     """Return why the pod or the claim waits, or that it does not."""
     pod, stock = known.pod, known.inventory
-    waiting = waiting_claims(known)
-    summary, changes = None, ()
-    missing = {part: why for part, why in known.unread.items() if part in TO_ALLOCATE}
-    doubts = tuple(missing.values())
-    if set(missing) == {"nodes"} and _need_no_nodes(pod, stock):
-        names = sorted({each.spec.node_name for each in stock.slices} - {""})
-        stock = msgspec.structs.replace(stock, nodes=tuple(map(Node, names)))
-        doubts = ()
-    if waiting and not doubts:
+    bound = bool(pod and pod.spec.node_name)
+    waiting = tuple(claim for claim in known.claims if claim.status.allocation is None)
+    requested: Mapping[str, int] = {}
+    if pod is not None and not pod.status.extended_resource_claim_status.resource_claim_name:
+        requested = pod.extended_resources()
+        made = pod.extended_claim(classes_of_resources(stock.classes))
+        waiting += (made,) if made else ()
+    if bound:
+        waiting, requested = (), {}
+    demand = Demand.of(pod, waiting, known.claims)
+    unread = {part: why for part, why in known.unread.items() if part in TO_ALLOCATE}
+    if not (waiting or requested):
+        unread = {}
+    summary, changes, by_plugin, unknown = None, (), (), known.unreadable
+    # Devices say enough without nodes, which can only keep more away; not where slices select
+    # nodes by labels, or where a device plugin may serve the pod.
+    specs = [each.spec for each in stock.slices]
+    named_all = all(spec.node_name or spec.all_nodes for spec in specs)
+    enough = not unread or (set(unread) == {"nodes"} and named_all and not requested)
+    if waiting and enough and not unknown:
         try:
-            summary, changes = _allocation(waiting, None if missing else pod, stock, answers)
+            partly = Demand(waiting) if unread else demand
+            named = {spec.node_name for spec in specs} - {""}
+            stand_ins = tuple(map(Node, sorted(named) or ["any node"]))
+            nodes = stand_ins if unread else stock.nodes
+            summary, changes = _allocation(partly, nodes, stock, answers)
         except (NodeSelectorError, CapacityError) as error:
-            # Something that is published or requested says nothing to the scheduler either.
-            doubts = (str(error),)
-    if missing and summary and summary.verdict == "Allocatable":
-        summary, doubts = None, tuple(missing.values())
+            unknown = str(error)
+    if unread and summary:
+        summary = None if summary.verdict == "Allocatable" else summary
+        unread = {} if summary else unread
     if pod is None:
         (claim,) = known.claims
         return Explanation(finding=unused(claim, summary), summary=summary, changes=changes)
-    by_plugin: tuple[Supply, ...] = ()
-    if not pod.spec.node_name:
+    if requested and not unread:
         served = classes_of_resources(stock.classes)
-        found = supplies(pod.extended_resources(), stock.nodes, stock.used)
+        found = supplies(demand, requested, stock.nodes, stock.used)
         by_plugin = tuple(each for each in found if each.nodes or each.resource not in served)
+    own = {claim.key for claim in known.claims}
+    changes = tuple(each for each in changes if each.what != "Free" or each.which not in own)
     view = PodView(
         pod=pod,
         now=known.at,
         claims={claim.metadata.name: claim for claim in known.claims},
         templates=known.templates,
         events=known.events,
-        nodes=stock.nodes,
+        demand=demand,
+        nodes=() if "nodes" in known.unread else stock.nodes,
         summary=summary,
         changes=changes,
         supplies=by_plugin,
-        unread=doubts if waiting else (),
+        unread=tuple(unread.values()),
+        unknown=unknown if waiting else "",
         health=tuple(_notes(known)),
     )
     return Explanation(
@@ -107,46 +130,25 @@ def explain(known: Known, answers: Answers) -> Explanation:
     )
 
 
-def _need_no_nodes(pod: Pod | None, stock: Inventory) -> bool:
-    """Whether what keeps devices away is known without nodes, which can only keep more away.
-
-    Not where slices select nodes by labels, or where a device plugin may serve the pod.
-    """
-    specs = (each.spec for each in stock.slices)
-    return all(spec.node_name or spec.all_nodes for spec in specs) and not (
-        pod and pod.extended_resources()
-    )
-
-
-def waiting_claims(known: Known) -> tuple[Claim, ...]:
-    """Return the claims for which the scheduler still has to find devices."""
-    pod = known.pod
-    if pod is not None and pod.spec.node_name:
-        return ()
-    waiting = [claim for claim in known.claims if claim.status.allocation is None]
-    made = pod.extended_claim(classes_of_resources(known.inventory.classes)) if pod else None
-    return (*waiting, *([made] if made else ()))
-
-
 def _allocation(
-    waiting: tuple[Claim, ...], pod: Pod | None, stock: Inventory, answers: Answers
+    demand: Demand, nodes: Sequence[Node], stock: Inventory, answers: Answers
 ) -> tuple[Summary, tuple[Change, ...]]:
     """Raises NodeSelectorError, CapacityError."""
     classes = {each.metadata.name: each for each in stock.classes}
     allocated = tuple(claim for claim in stock.claims if claim.status.allocation is not None)
-    scene = Scene(waiting, stock.slices, allocated, classes)
-    of_classes = classes_of_resources(stock.classes).keys()
-    names = pod.extended_resources().keys() & of_classes if pod else frozenset[str]()
-    # Where a device plugin has any, it serves them, and not the class.
-    nodes = [each for each in stock.nodes if not any(each.allocatable.get(name) for name in names)]
-    summary = summarize(waiting, pod, nodes, scene.cluster(), answers)
+    scene = Scene(demand.waiting, stock.slices, allocated, classes)
+    cluster = scene.cluster()
+    summary = summarize(demand, nodes, cluster, answers)
     if summary.verdict == "Allocatable":
         return summary, ()
-    by_name = {node.name: node for node in nodes}
-    found = list(node_remedies(pod, scene, nodes, answers) if pod else ())
-    for name in summary.near:
-        found += remedies(scene, by_name[name], answers)
-    return summary, tuple(dict.fromkeys(found))
+    found = list(node_changes(demand, nodes, cluster, answers))
+    for node in nodes:
+        if node.name in summary.near:
+            here = msgspec.structs.replace(scene, waiting=demand.claims_on(node))
+            found += remedies(here, node, answers)
+    # What changes the request comes after what gives it its devices as it is.
+    kinds = [*CHANGES]
+    return summary, tuple(sorted(dict.fromkeys(found), key=lambda each: kinds.index(each.what)))
 
 
 def _notes(known: Known) -> Iterator[DeviceNote]:
@@ -162,7 +164,8 @@ def _notes(known: Known) -> Iterator[DeviceNote]:
             if stated := known.incidents.get(result.name):
                 yield DeviceNote(result.name, "DeviceSick", stated)
             for taint in taints.get(result.name, ()):
-                if taint.effect in BLOCKING:
+                tolerated = any(each.tolerates(taint) for each in result.tolerations)
+                if taint.effect in BLOCKING and not tolerated:
                     rule = f" by rule {taint.rule}" if taint.rule else " by its driver"
                     yield DeviceNote(
                         result.name, "DeviceTainted", f"tainted {taint.key}:{taint.effect}{rule}"

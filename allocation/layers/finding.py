@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from allocation.demand import Demand
 from allocation.model.claims import Claim, Result
 from allocation.model.events import Event
 from allocation.model.nodes import Node
@@ -38,11 +39,12 @@ WaitReason = (
         "ClaimDeleting",
         "NoPod",
         "Unused",
+        "Reserved",
+        "NotAllocated",
         "NoScheduler",
         "SchedulerError",
         "Insufficient",
         "OtherResources",
-        "ClaimElsewhere",
         "ClaimInUse",
         "NotRead",
         "BindingFailed",
@@ -53,6 +55,8 @@ WaitReason = (
         "CdiDeviceMissing",
         "ContainerNotStarted",
         "Crashing",
+        "Starting",
+        "NotReady",
         "DeviceTainted",
         "DeviceSick",
         "DeviceUnhealthy",
@@ -86,6 +90,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     """Those that exist of the pod's ResourceClaimTemplates."""
     events: tuple[Event, ...] = ()
     """On the pod and its claims."""
+    demand: Demand = Demand(())
     nodes: tuple[Node, ...] = ()
     summary: Summary | None = None
     """Of the claims that wait; None: of none, or see `unread`."""
@@ -94,7 +99,9 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     supplies: tuple[Supply, ...] = ()
     """Of extended resources of device plugins."""
     unread: tuple[str, ...] = ()
-    """What the caller may not read, of what the allocation rests on."""
+    """Rights that are missing, of what the allocation rests on."""
+    unknown: str = ""
+    """What else keeps it from being known: something that says nothing to the scheduler either."""
     health: tuple[DeviceNote, ...] = ()
 
     def claims_of_pod(self) -> Iterator[Claim]:

@@ -1,6 +1,7 @@
 """On the node: what the kubelet, the driver and the container runtime say. Pure."""
 
 import re
+from datetime import datetime
 
 from allocation.layers.finding import Finding, PodView, WaitReason
 
@@ -8,6 +9,8 @@ NOT_PREPARED = "FailedPrepareDynamicResources"
 """Reason of the kubelet's event: a driver has refused, or is not there."""
 _DOWN = re.compile(r"DRA driver (\S+) is not registered|dial unix \S*/plugins/([^/\s]+)/\S*:")
 """A driver that never came, and one that has ended: its socket is known and refuses."""
+_NO_SANDBOX = "FailedCreatePodSandBox"
+_BY_RUNTIME = frozenset({"CreateContainerError", "RunContainerError", "StartError"})
 _CREATING = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Reasons of a container that waits because nothing has been tried yet."""
 
@@ -26,22 +29,11 @@ def preparation(view: PodView) -> Finding | None:
         return None
     scheduled = pod.condition("PodScheduled")
     since = scheduled.last_transition_time if scheduled else None
-    node, event = pod.spec.node_name, view.last_event(NOT_PREPARED)
-    if event is None:
-        # Such as a volume that is not mounted.
-        others = tuple(
-            f"{each.reason}: {each.message}"
-            for each in view.events
-            if each.type == "Warning" and each.reason != "FailedScheduling"
-        )
-        return Finding(
-            layer="Preparation",
-            reason="Preparing",
-            message=f"it is on {node}, and no container was started yet",
-            since=since,
-            evidence=others,
-            todo=() if others else (f"check that the kubelet of {node} runs",),
-        )
+    # Devices are prepared before the sandbox is made: an error of that means that they are.
+    event = view.last_event(NOT_PREPARED, _NO_SANDBOX)
+    if event is None or event.reason == _NO_SANDBOX:
+        return _not_begun(view, since)
+    node = pod.spec.node_name
     down = _DOWN.search(event.message)
     if down:
         return Finding(
@@ -62,11 +54,42 @@ def preparation(view: PodView) -> Finding | None:
     )
 
 
+def _not_begun(view: PodView, since: datetime | None) -> Finding:
+    """Return that no container was started, and whether a claim is why."""
+    pod, node = view.pod, view.pod.spec.node_name
+    for name in pod.claim_names().values():
+        claim = view.claims.get(name)
+        if name and (claim is None or claim.status.allocation is None):
+            what = "does not exist" if claim is None else "is not allocated"
+            return Finding(
+                layer="Preparation",
+                reason="ClaimMissing" if claim is None else "NotAllocated",
+                message=f"it is on {node}, and its claim {name} {what}",
+                since=since,
+                todo=("let the scheduler place it: remove spec.nodeName from what creates it",),
+            )
+    # Such as a volume that is not mounted.
+    others = tuple(
+        f"{each.reason}: {each.message}"
+        for each in view.events
+        if each.type == "Warning" and each.reason not in {"FailedScheduling", NOT_PREPARED}
+    )
+    return Finding(
+        layer="Preparation",
+        reason="Preparing",
+        message=f"it is on {node}, and no container was started yet",
+        since=since,
+        evidence=others,
+        todo=() if others else (f"check that the kubelet of {node} runs",),
+    )
+
+
 def runtime(view: PodView) -> Finding | None:
-    """Return which container does not start, and why."""
-    if not view.pod.spec.node_name:
+    """Return which container does not start, and why; or what a pod that is pending waits for."""
+    pod = view.pod
+    if not pod.spec.node_name:
         return None
-    for each in view.pod.containers():
+    for each in pod.containers():
         waiting = each.state.waiting
         if waiting is None or waiting.reason in _CREATING:
             continue
@@ -76,13 +99,21 @@ def runtime(view: PodView) -> Finding | None:
             reason=reason,
             message=f"container {each.name} does not start: {waiting.reason}",
             evidence=(waiting.message,) if waiting.message else (),
-            todo=(todo.format(node=view.pod.spec.node_name, container=each.name),),
+            todo=(todo.format(node=pod.spec.node_name, container=each.name),),
         )
-    return None
+    if pod.status.phase != "Pending":
+        return None
+    newest = max(view.events, key=lambda each: (each.seen is not None, each.seen), default=None)
+    return Finding(
+        layer="Runtime",
+        reason="Starting",
+        message="its devices are prepared, and its images are pulled or its init containers run",
+        evidence=(f"{newest.reason}: {newest.message}",) if newest else (),
+    )
 
 
 def _meaning(reason: str, message: str) -> tuple[WaitReason, str]:
-    if "CDI" in message:
+    if reason in _BY_RUNTIME and "CDI" in message:
         return "CdiDeviceMissing", (
             "the runtime of {node} finds no CDI file of the device: see the driver's log there, "
             "and that CDI is enabled in the runtime"

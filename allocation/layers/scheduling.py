@@ -12,6 +12,7 @@ _TAIL = re.compile(r"\.(?: (?:preemption|no new claims)\b.*)?$", re.DOTALL)
 _PART = re.compile(r"(?:(?P<nodes>\d+) )?(?P<why>.+?)(?:, (?=\d+ )|$)", re.DOTALL)
 OF_DEVICES = (
     "cannot allocate all claims",
+    "cannot schedule extended resource claim",
     "resourceclaim not available on the node",
     "resourceclaim in use",
     "waiting for resource claim",
@@ -20,9 +21,17 @@ OF_DEVICES = (
 
 
 def scheduler(view: PodView) -> Finding | None:
-    """Return whether no scheduler has looked at a pod."""
-    spec = view.pod.spec
-    if spec.node_name or view.pod.condition("PodScheduled") is not None:
+    """Return whether no scheduler has looked at a pod since it may."""
+    spec, status, uid = view.pod.spec, view.pod.status, view.pod.metadata.uid
+    condition = view.pod.condition("PodScheduled")
+    # The condition of a gate stays after the gate; one that waits for its devices has none yet.
+    looked_at = condition is not None and condition.reason != "SchedulingGated"
+    reserved = any(
+        consumer.uid == uid
+        for claim in view.claims_of_pod()
+        for consumer in claim.status.reserved_for
+    )
+    if spec.node_name or looked_at or status.nominated_node_name or reserved:
         return None
     return Finding(
         layer="Scheduling",
@@ -47,14 +56,11 @@ def other_resources(view: PodView) -> Finding | None:
             evidence=(condition.message,),
             todo=("see the scheduler's log; it tries again",),
         )
-    refusals = [
-        (nodes, why) for nodes, why in parts(condition.message) if not why.startswith(OF_DEVICES)
-    ]
-    short = [each for each in view.supplies if f"Insufficient {each.resource}" in condition.message]
-    if short:
-        return _insufficient(short, condition)
+    refusals = parts(condition.message)
+    of_devices = any(why.startswith(OF_DEVICES) for _, why in refusals)
+    others = any(not why.startswith(OF_DEVICES) for _, why in refusals)
     fits = view.summary.node if view.summary else ""
-    if not refusals and fits:
+    if fits and not others:
         return Finding(
             layer="Scheduling",
             reason="Allocatable",
@@ -64,35 +70,55 @@ def other_resources(view: PodView) -> Finding | None:
             evidence=(condition.message,) if condition.message else (),
             todo=("it tries again within five minutes, or when something changes",),
         )
+    stated = (
+        *(f"{nodes or 'all'} nodes: {why}" for nodes, why in refusals),
+        *map(_in_words, view.supplies),
+    )
+    short = _insufficient(view, refusals)
+    if short is not None:
+        return _too_few(short, condition, stated)
+    message = "the scheduler finds no node for it"
+    if not of_devices:
+        message += ", and not because of its devices"
+    elif fits:
+        message += f"; its devices could be had on {fits}"
     return Finding(
         layer="Scheduling",
         reason="OtherResources",
-        message="the scheduler finds no node for it, and not because of its devices",
+        message=message,
         since=condition.last_transition_time,
-        evidence=tuple(f"{nodes or 'all'} nodes: {why}" for nodes, why in refusals),
+        evidence=stated,
         todo=("kubectl describe node NODE shows what a node has left",),
     )
 
 
-def _insufficient(short: Sequence[Supply], condition: Condition) -> Finding:
-    """Return that device plugins offer too few of a resource."""
-    first, *_ = short
-    where = f"{first.allocatable} are allocatable in all"
-    if not first.nodes:
-        where = "no node has any"
-    elif first.most_free is not None:
-        where = f"the emptiest has {first.most_free} left"
+def _insufficient(view: PodView, refusals: Sequence[tuple[int, str]]) -> Supply | None:
+    """Return the resource of which no node that the pod may run on has enough.
+
+    The scheduler says so of each node without the resource, also where another has it.
+    """
+    for each in view.supplies:
+        stated = any(why == f"Insufficient {each.resource}" for _, why in refusals)
+        enough = each.most_free is None or each.most_free >= each.requested
+        if stated and not (each.nodes and enough):
+            return each
+    return None
+
+
+def _too_few(supply: Supply, condition: Condition, stated: tuple[str, ...]) -> Finding:
+    left, todo = f"the emptiest has {supply.most_free} left", "wait until pods end, or add nodes"
+    if not supply.nodes:
+        left = "no node has any"
+        todo = f"no device plugin and no DeviceClass offers {supply.resource}: install one"
+    elif supply.allocatable < supply.requested <= supply.installed:
+        todo = "see the log of the device plugin: it calls devices unhealthy"
     return Finding(
         layer="Scheduling",
         reason="Insufficient",
-        message=f"it requests {first.requested} of {first.resource} on one node, and {where}",
+        message=f"it requests {supply.requested} of {supply.resource} on one node, and {left}",
         since=condition.last_transition_time,
-        evidence=tuple(map(_in_words, short)),
-        todo=(
-            (f"no device plugin and no DeviceClass offers {first.resource}: install one",)
-            if not first.nodes
-            else ("wait until pods end, or add nodes",)
-        ),
+        evidence=stated,
+        todo=(todo,),
     )
 
 
@@ -101,8 +127,8 @@ def _in_words(supply: Supply) -> str:
     used = "unknown" if supply.used is None else supply.used
     most = "unknown" if supply.most_free is None else supply.most_free
     return (
-        f"{supply.resource}: {supply.installed} installed on {supply.nodes} nodes, "
-        f"{sick} unhealthy, {used} requested by other pods, {most} free on the emptiest node"
+        f"{supply.resource}: {supply.installed} installed on {supply.nodes} nodes, {sick} "
+        f"unhealthy, {used} requested by other pods, {most} free on the emptiest node for it"
     )
 
 

@@ -47,6 +47,21 @@ def first_finding(view: PodView) -> Finding:
         found = layer(view)
         if found is not None:
             return found
+    if not pod.spec.node_name:
+        return Finding(
+            layer="Binding",
+            reason="BindingPending",
+            message="its claims are allocated, and the scheduler is about to bind it to a node",
+        )
+    ready = pod.condition("Ready")
+    if ready is not None and ready.status == "False":
+        return Finding(
+            layer="Running",
+            reason="NotReady",
+            message=f"it is on {pod.spec.node_name} and not ready",
+            since=ready.last_transition_time,
+            evidence=(": ".join(filter(None, (ready.reason, ready.message))),),
+        )
     devices = ", ".join(str(result.name) for _, result in view.results())
     return Finding(
         layer="Running",

@@ -128,6 +128,8 @@ class Result(msgspec.Struct, frozen=True, gc=False, rename=kubernetes_case, kw_o
     share_id: str | None = msgspec.field(name="shareID", default=None)
     """Of a device that several claims share."""
     consumed_capacity: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    """Of its request, as they were at the allocation."""
     binding_conditions: tuple[str, ...] = ()
     """Conditions of the device that its pod waits for before it is bound to the node."""
     binding_failure_conditions: tuple[str, ...] = ()

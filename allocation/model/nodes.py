@@ -37,10 +37,19 @@ class NodeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_selector_terms: tuple[Term, ...] = ()
 
 
+CORDONED = "node.kubernetes.io/unschedulable"
+_CONDITIONS = "node.kubernetes.io/"
+
+
 class NodeTaint(msgspec.Struct, frozen=True, gc=False):
     key: str
     value: str = ""
     effect: str = ""
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether Kubernetes sets it by the node's conditions: who removes it, sees it return."""
+        return self.key.startswith(_CONDITIONS) and self.key != CORDONED
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):

@@ -20,15 +20,14 @@ from allocation.model.claims import (
     Request,
     Toleration,
 )
-from allocation.model.nodes import Node, NodeSelector, NodeTaint, extended
+from allocation.model.nodes import CORDONED, Node, NodeSelector, NodeTaint, extended
 from kubeapi.types import NamespacedMeta, kubernetes_case
 
-NodeWhy = Literal["NodeCordoned", "NodeNotReady", "NodeTainted", "NodeAffinity"]
+NodeWhy = Literal["ClaimElsewhere", "NodeCordoned", "NodeNotReady", "NodeTainted", "NodeAffinity"]
 EXTENDED_RESOURCES = "<extended-resources>"
 """Name of a claim that the scheduler has not made yet, as in its own memory."""
 AFFINITY = "nodeAffinity"
-CORDON = NodeTaint("node.kubernetes.io/unschedulable", effect="NoSchedule")
-_NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+CORDON = NodeTaint(CORDONED, effect="NoSchedule")
 
 
 class NodeAffinity(msgspec.Struct, frozen=True, gc=False):
@@ -122,6 +121,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=T
     phase: str = ""
     reason: str = ""
     message: str = ""
+    nominated_node_name: str = ""
     conditions: tuple[Condition, ...] = ()
     resource_claim_statuses: tuple[ClaimStatusOfPod, ...] = ()
     extended_resource_claim_status: ExtendedResourceClaim = ExtendedResourceClaim()
@@ -201,21 +201,25 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         """Return the statuses of all containers, those that start first before the others."""
         return (*self.status.init_container_statuses, *self.status.container_statuses)
 
+    def untolerated(self, node: Node) -> list[NodeTaint]:
+        """Return the taints of a node that keep the pod away, a cordon first."""
+        return [
+            taint
+            for taint in (*((CORDON,) if node.unschedulable else ()), *node.taints)
+            if taint.effect in BLOCKING
+            and not any(each.tolerates(taint) for each in self.spec.tolerations)
+        ]
+
     def why_not_on(self, node: Node) -> tuple[NodeWhy, str] | None:
         """Return why the pod does not run on a node, and by what; None: nothing here keeps it.
 
         Raises NodeSelectorError.
         """
         spec = self.spec
-        taints = (*((CORDON,) if node.unschedulable else ()), *node.taints)
-        for taint in taints:
-            blocks = taint.effect in BLOCKING
-            if blocks and not any(each.tolerates(taint) for each in spec.tolerations):
-                if taint.key == CORDON.key:
-                    return "NodeCordoned", ""
-                if taint.key in _NOT_READY:
-                    return "NodeNotReady", taint.key
-                return "NodeTainted", taint.key
+        for taint in self.untolerated(node):
+            if taint.key == CORDON.key:
+                return "NodeCordoned", ""
+            return "NodeNotReady" if taint.is_condition else "NodeTainted", taint.key
         for key, value in spec.node_selector.items():
             if node.labels.get(key) != value:
                 return "NodeAffinity", f"{key}={value}"

@@ -63,25 +63,26 @@ class WaitingReader:
     def __init__(self, client: Client, namespace: str, on_page: OnPage) -> None:
         self._client, self._namespace, self._on_page = client, namespace, on_page
         self._core = f"/api/v1/namespaces/{namespace}"
-        version = served(client, GROUP, "resourceclaims", _VERSIONS)
-        if version is None:
-            raise ApiError(
-                f"this cluster serves ResourceClaims in none of the versions {', '.join(_VERSIONS)}"
-            )
-        self._dra = f"/apis/{GROUP}/{version}"
+        self._version = served(client, GROUP, "resourceclaims", _VERSIONS)
+        # Where none is served, its collections are not found, and so are empty.
+        self._dra = f"/apis/{GROUP}/{self._version or _VERSIONS[0]}"
         self._claims = f"{self._dra}/namespaces/{namespace}/resourceclaims"
         self._unread: dict[str, str] = {}
         """By collection: the right that is missing."""
+        self._unreadable: list[str] = []
 
     def pod(self, name: str) -> Known:
         """Read about a pod. Raises NoSuchObjectError."""
         pod = self._one(Pod, f"{self._core}/pods/{name}")
         if pod is None:
             raise NoSuchObjectError(self._no_pod(name))
+        if pod.spec.resource_claims:
+            self._require_dra()
         return self._about(pod, ())
 
     def claim(self, name: str) -> Known:
         """Read about a claim, and the pod that uses it, if any. Raises NoSuchObjectError."""
+        self._require_dra()
         claim = self._one(Claim, f"{self._claims}/{name}")
         if claim is None:
             names = [each.metadata.name for each in self._some("claims", Claim, self._claims)]
@@ -97,6 +98,11 @@ class WaitingReader:
         # One that waits says more of the claim than one that runs.
         pods.sort(key=lambda pod: (pod.status.phase == "Running", pod.metadata.name))
         return self._about(pods[0] if pods else None, (claim,))
+
+    def _require_dra(self) -> None:
+        if self._version is None:
+            served = " or ".join(f"{GROUP}/{version}" for version in _VERSIONS)
+            raise ApiError(f"this cluster serves no ResourceClaims as {served}")
 
     def _about(self, pod: Pod | None, claims: tuple[Claim, ...]) -> Known:
         known = [claim.metadata.name for claim in claims]
@@ -115,13 +121,19 @@ class WaitingReader:
         for part in _ON_NODE if node else TO_ALLOCATE:
             kind, path = _COLLECTIONS[part]
             path = path.format(dra=self._dra, rules=f"/apis/{GROUP}/{rules}")
-            here = {"fieldSelector": f"spec.nodeName={node}"} if node and part == "slices" else None
-            reads[part] = partial(self._some, part, kind, path, here)
+            only = None
+            if part == "slices" and node:
+                # Its own, and those of no single node.
+                only = {"fieldSelector": f"spec.nodeName={node}"}
+                shared = {"fieldSelector": "spec.nodeName="}
+                reads["shared"] = partial(self._some, part, kind, path, shared)
+            reads[part] = partial(self._some, part, kind, path, only)
         counts = bool(pod and not node and pod.extended_resources())
         if counts:
             reads["pods"] = partial(self._some, "every pod", Pod, "/api/v1/pods", _ON_ANY_NODE)
         got, ahead = side_by_side(self._client, reads)
         uids = {each.metadata.uid for each in (*([pod] if pod else []), *every)}
+        slices: list[ResourceSlice] = [*got["slices"], *got.get("shared", [])]
         incidents: list[Incident] = got.get("incidents", [])
         return Known(
             at=now(ahead),
@@ -136,7 +148,7 @@ class WaitingReader:
                 if event.involved_object.uid in uids
             ),
             inventory=Inventory(
-                slices=tuple(with_rules(got["slices"], got["rules"])),
+                slices=tuple(with_rules(slices, got["rules"])),
                 classes=tuple(got.get("classes", ())),
                 claims=tuple(got.get("claims", ())),
                 nodes=tuple(each.node for each in got.get("nodes", ())),
@@ -151,15 +163,19 @@ class WaitingReader:
                 for target in each.status.scope.devices
             },
             unread=self._unread,
+            unreadable="; ".join(dict.fromkeys(self._unreadable)),
         )
 
     def _pods(self) -> list[Pod]:
-        """Return the pods of the namespace: without the right, nothing can be said of a claim."""
-        found, _ = listed(self._client, f"{self._core}/pods", Pod, on_page=self._on_page)
+        """Return the pods of the namespace: without them nothing can be said of a claim."""
+        path = f"{self._core}/pods"
+        found, unreadable = listed(self._client, path, Pod, on_page=self._on_page)
+        if unreadable:
+            self._unreadable.append(f"this version cannot read {some(unreadable)} of {path}")
         return found
 
     def _templates(self, pod: Pod | None) -> list[str]:
-        """Return which of the templates exist whose claims do not."""
+        """Return which of the templates exist whose claims do not, as far as they may be read."""
         names = pod.claim_names() if pod else {}
         missing = {
             claim.resource_claim_template_name
@@ -167,7 +183,16 @@ class WaitingReader:
             if claim.resource_claim_template_name and names.get(claim.name) == ""
         }
         folder = f"{self._dra}/namespaces/{self._namespace}/resourceclaimtemplates"
-        return [name for name in sorted(missing) if self._one(_Named, f"{folder}/{name}")]
+        found: list[str] = []
+        for name in sorted(missing):
+            try:
+                exists = self._one(_Named, f"{folder}/{name}") is not None
+            except ApiError as error:
+                if error.status != FORBIDDEN:
+                    raise
+                self._unread["templates"], exists = forbidden(str(error)), True
+            found += [name] if exists else []
+        return found
 
     def _one(self, kind: type[T], path: str) -> T | None:
         try:
@@ -194,7 +219,7 @@ class WaitingReader:
             self._unread[name] = forbidden(str(error))
             return []
         if unreadable:
-            self._unread[name] = f"this version cannot read {some(unreadable)} of {path}"
+            self._unreadable.append(f"this version cannot read {some(unreadable)} of {path}")
         return found
 
     def _no_pod(self, name: str) -> str:
@@ -205,7 +230,7 @@ class WaitingReader:
             f"; {each.involved_object.kind} {each.involved_object.name} cannot create pods: "
             f"{each.message}"
             for each in self._some("events", Event, f"{self._core}/events", only)
-            if name.startswith(each.involved_object.name)
+            if each.involved_object.name and name.startswith(f"{each.involved_object.name}-")
         ]
         near = did_you_mean(name, names)
         return f"no pod {name!r} in namespace {self._namespace}{near}{''.join(failed[-1:])}"

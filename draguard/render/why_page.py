@@ -15,7 +15,9 @@ from draguard.phrases import moment
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Tone, leaf
 
 LAYERS: tuple[Layer, ...] = get_args(Layer)
-_WELL = frozenset({"Running", "Finished"})
+_WELL = frozenset({"Running", "Finished", "Unused", "Reserved"})
+_WITHOUT_LAYERS = frozenset({"Finished", "Deleting"})
+"""How far it had come is not known any more."""
 
 
 class ClaimLine(msgspec.Struct, frozen=True):
@@ -37,6 +39,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     pod: str
     """Of which the layers are; "": no pod uses the claim."""
     node: str
+    phase: str
+    """Of the pod."""
     finding: Finding
     claims: tuple[ClaimLine, ...]
     summary: Summary | None
@@ -55,6 +59,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
             at=known.at,
             pod=known.pod.metadata.name if known.pod else "",
             node=known.pod.spec.node_name if known.pod else "",
+            phase=known.pod.status.phase if known.pod else "",
             finding=explanation.finding,
             claims=tuple(
                 ClaimLine(
@@ -68,22 +73,26 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
             summary=explanation.summary,
             changes=explanation.changes,
             supplies=explanation.supplies,
-            unread=tuple(known.unread.values()),
+            unread=(*known.unread.values(), *([known.unreadable] if known.unreadable else [])),
         )
 
 
 def why_page(found: Why) -> Iterator[Block]:
     finding, now = found.finding, found.at
-    tone: Tone = "good" if finding.reason in _WELL else "bad"
+    well = finding.reason in _WELL and found.phase != "Failed"
+    tone: Tone = "good" if well else "bad"
     since = moment(finding.since, now) if now else ""
     passed = [f"{layer.lower()} ok" for layer in LAYERS[: LAYERS.index(finding.layer)]]
     here = "running" if finding.layer == "Running" else f"waits at {finding.layer.lower()}"
+    if finding.layer == "Device" and found.phase == "Running":
+        here = "running, on a device that is not well"
+    layers = "" if finding.reason in _WITHOUT_LAYERS else ", ".join((*passed, here))
     pod = f"{found.namespace}/{found.pod}" if found.pod else "none uses it"
     yield Facts(
         (
             ("claim", f"{found.namespace}/{found.name}" if found.kind == "claim" else ""),
             ("pod", pod + (f", on {found.node}" if found.node else "")),
-            ("layers", ", ".join((*passed, here))),
+            ("layers", layers),
             ("reason", Cell(finding.reason, tone)),
             ("why", Cell(finding.message, "strong")),
             ("since", since),

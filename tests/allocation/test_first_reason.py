@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allocation.layers.allocation import first_reason, lines, message
+from allocation.layers.allocation import decisive, lines, message
 from allocation.reasons import Why
 from allocation.summary import Group, RequestSummary, Summary, Verdict
 from exporter.model.device import Device
@@ -16,27 +16,45 @@ def group(why: Why, number: int, what: str = "", *by: str, **more: Any) -> Group
     return Group(why, what, devices, by, **more)
 
 
-def request(*groups: Group, count: int = 1, free: int = 0, alternative: str = "") -> RequestSummary:
-    return RequestSummary("team/mine", "r", alternative, "gpu", count, free, free, groups)
+def request(
+    *groups: Group, count: int = 1, free: int = 0, alternative: str = "", name: str = "r"
+) -> RequestSummary:
+    return RequestSummary(
+        claim="team/mine",
+        request=name,
+        alternative=alternative,
+        resource="",
+        device_class="gpu",
+        count=count,
+        free=free,
+        most_on_a_node=free,
+        lacks=max(max(count, 1) - free, 0),
+        whole=False,
+        groups=groups,
+    )
 
 
 def summary(*requests: RequestSummary, verdict: Verdict = "TooFew", why: str = "") -> Summary:
     return Summary(verdict, why, {}, requests, "")
 
 
+def reason_of(given: Summary) -> str:
+    return decisive(given)[0]
+
+
 def test_most_devices_decide() -> None:
     """Four tainted GPUs that are empty are not why twenty-one claims wait for sixty that work."""
     given = summary(request(group("Tainted", 4, "x"), group("Allocated", 60)))
 
-    assert first_reason(given) == "Allocated"
-    assert first_reason(summary(request(group("Tainted", 4), group("Allocated", 3)))) == "Tainted"
+    assert reason_of(given) == "Allocated"
+    assert reason_of(summary(request(group("Tainted", 4), group("Allocated", 3)))) == "Tainted"
 
 
 def test_devices_that_do_not_match_are_the_reason_only_where_those_that_do_are_too_few() -> None:
     misses = group("RequestSelector", 90, "x")
 
-    assert first_reason(summary(request(misses, group("Allocated", 8), count=8))) == "Allocated"
-    assert first_reason(summary(request(misses, group("Allocated", 7), count=8))) == (
+    assert reason_of(summary(request(misses, group("Allocated", 8), count=8))) == "Allocated"
+    assert reason_of(summary(request(misses, group("Allocated", 7), count=8))) == (
         "RequestSelector"
     )
 
@@ -44,33 +62,29 @@ def test_devices_that_do_not_match_are_the_reason_only_where_those_that_do_are_t
 def test_a_device_that_is_too_small_does_not_grow() -> None:
     small, full = group("Capacity", 8, "memory"), group("Capacity", 1, "memory", "team/other")
 
-    assert first_reason(summary(request(small, group("Allocated", 1), count=2))) == "Capacity"
-    assert first_reason(summary(request(small, full))) == "Capacity"
-    assert first_reason(summary(request(small, group("Allocated", 1)))) == "Allocated"
+    assert reason_of(summary(request(small, group("Allocated", 1), count=2))) == "Capacity"
+    assert reason_of(summary(request(small, full))) == "Capacity"
+    assert reason_of(summary(request(small, group("Allocated", 1)))) == "Allocated"
 
 
 def test_an_alternative_that_could_be_had_clears_its_request() -> None:
     first = request(group("Allocated", 1), alternative="large")
     second = request(free=1, alternative="small")
-    other = other_request(group("Tainted", 2))
+    other = request(group("Tainted", 2), name="other")
 
-    assert first_reason(summary(first, second, other)) == "Tainted"
-
-
-def other_request(*groups: Group) -> RequestSummary:
-    return RequestSummary("team/mine", "other", "", "gpu", 1, 0, 0, groups)
+    assert reason_of(summary(first, second, other)) == "Tainted"
 
 
 @pytest.mark.parametrize("verdict", ["ClassMissing", "NoDevices", "NotEvaluated", "TooFewTogether"])
 def test_a_verdict_without_lacking_devices_is_the_reason(verdict: Verdict) -> None:
-    assert first_reason(summary(request(free=2), verdict=verdict)) == verdict
+    assert reason_of(summary(request(free=2), verdict=verdict)) == verdict
 
 
 def test_a_selector_that_fails_is_no_error_of_the_scheduler() -> None:
     fails = group("SelectorFails", 2, "device.x", "no such key")
 
-    assert first_reason(summary(request(fails), verdict="Fails", why="x")) == "SelectorFails"
-    assert first_reason(summary(request(), verdict="Fails", why="x")) == "Fails"
+    assert reason_of(summary(request(fails), verdict="Fails", why="x")) == "SelectorFails"
+    assert reason_of(summary(request(), verdict="Fails", why="x")) == "Fails"
 
 
 def test_the_sentence_has_the_number_and_the_largest_group() -> None:
@@ -78,7 +92,7 @@ def test_the_sentence_has_the_number_and_the_largest_group() -> None:
         request(group("Allocated", 61, "", *(f"team/{n}" for n in "abcde")), group("Tainted", 12))
     )
 
-    assert message(given, "Allocated") == (
+    assert message(given, *decisive(given)) == (
         "request r needs 1: of 73 devices of class gpu, 0 can be had, "
         "61 allocated (team/a, team/b, team/c, 2 more)"
     )
@@ -87,7 +101,7 @@ def test_the_sentence_has_the_number_and_the_largest_group() -> None:
 def test_all_of_a_node_is_no_number() -> None:
     given = summary(request(group("Tainted", 1), count=0, free=7), verdict="TooFewTogether")
 
-    assert message(given, "TooFewTogether").startswith("it requests all devices of a node")
+    assert message(given, "TooFewTogether", None).startswith("it requests all devices of a node")
     assert next(lines(given)).startswith("request r needs all of a node: of 8 devices")
 
 

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from allocation.demand import Demand
 from allocation.layers.finding import DeviceNote, Finding, PodView
 from allocation.layers.scheduling import parts
 from allocation.layers.walk import first_finding
-from allocation.model.claims import Claim
+from allocation.model.claims import Allocation, Claim
 from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeTaint
 from allocation.model.pods import Pod
@@ -171,10 +172,34 @@ class TestBinding:
 
     def test_a_claim_on_a_node_where_the_pod_may_not_run(self) -> None:
         node = Node("node-a", taints=(NodeTaint("team", "b", "NoSchedule"),))
-        finding = found(pod(), claim([gpu()]), nodes=(node, Node("node-b")))
+        demand = Demand.of(pod(), (), (claim([gpu()]),))
+        finding = found(pod(), claim([gpu()]), nodes=(node, Node("node-b")), demand=demand)
 
         assert at(finding) == ("Binding", "ClaimElsewhere")
         assert finding.evidence == ("node-a: NodeTainted team",)
+
+    def test_the_first_attempt_has_no_condition_yet_and_is_no_lack_of_a_scheduler(self) -> None:
+        mine = [{"name": "train", "resource": "pods", "uid": "1"}]
+        reserved = claim([self.LATE], reservedFor=mine)
+
+        assert found(pod({"conditions": []}), reserved).reason == "BindingPending"
+
+    def test_a_pod_whose_claims_are_ready_is_about_to_be_bound(self) -> None:
+        bare = pod({"conditions": [], "nominatedNodeName": "node-a"})
+
+        assert at(found(bare, claim([gpu()]))) == ("Binding", "BindingPending")
+
+    def test_a_date_beyond_the_calendar_is_no_crash(self) -> None:
+        late = claim([self.LATE])
+        allocation = msgspec.structs.replace(
+            late.status.allocation or Allocation(),
+            allocation_timestamp=datetime(9999, 12, 31, 23, 59, tzinfo=UTC),
+        )
+        status = msgspec.structs.replace(late.status, allocation=allocation)
+
+        finding = found(pod(), msgspec.structs.replace(late, status=status))
+
+        assert finding.reason == "BindingPending"
 
     @pytest.mark.parametrize(("pods", "reason"), [(256, "ClaimInUse"), (255, "OtherResources")])
     def test_a_claim_has_room_for_256_pods(self, pods: int, reason: str) -> None:
@@ -214,14 +239,48 @@ class TestWhatElseTheSchedulerSays:
     def test_a_device_plugin_with_too_few_is_explained_by_numbers(self) -> None:
         message = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
         short = {"conditions": [UNSCHEDULABLE | {"message": message}]}
-        supply = Supply("nvidia.com/gpu", 8, 2, 16, 15, None, None)
+        supply = Supply("nvidia.com/gpu", 8, 2, 16, 15, 10, 3)
         finding = found(pod(short, resourceClaims=[]), supplies=(supply,))
 
         assert at(finding) == ("Scheduling", "Insufficient")
         assert finding.evidence == (
-            "nvidia.com/gpu: 16 installed on 2 nodes, 1 unhealthy, unknown requested by other "
-            "pods, unknown free on the emptiest node",
+            "2 nodes: Insufficient nvidia.com/gpu",
+            "nvidia.com/gpu: 16 installed on 2 nodes, 1 unhealthy, 10 requested by other pods, "
+            "3 free on the emptiest node for it",
         )
+
+    @pytest.mark.parametrize(
+        ("supply", "why"),
+        [
+            (Supply("nvidia.com/gpu", 8, 2, 16, 16, 0, 8), "Insufficient nvidia.com/gpu"),
+            (Supply("nvidia.com/gpu", 8, 2, 16, 16, None, None), "Insufficient nvidia.com/gpu"),
+            (Supply("nvidia.com/gpu", 8, 2, 16, 16, 9, 3), "Insufficient nvidia.com/gpu.shared"),
+        ],
+        ids=["enough on one node", "not known", "another resource"],
+    )
+    def test_nodes_without_the_resource_are_no_lack_of_it(self, supply: Supply, why: str) -> None:
+        """The scheduler says so of each node that has no GPU at all."""
+        message = f"0/9 nodes are available: 1 Insufficient cpu, 8 {why}."
+        short = {"conditions": [UNSCHEDULABLE | {"message": message}]}
+        finding = found(pod(short, resourceClaims=[]), supplies=(supply,))
+
+        assert at(finding) == ("Scheduling", "OtherResources")
+        assert finding.evidence[:2] == ("1 nodes: Insufficient cpu", f"8 nodes: {why}")
+
+    def test_refusals_of_devices_are_not_denied(self) -> None:
+        message = "0/9 nodes are available: 1 Insufficient cpu, 8 cannot allocate all claims."
+        both = {"conditions": [UNSCHEDULABLE | {"message": message}]}
+        fits = Summary("Allocatable", "", {"Allocated": 1}, (), "node-b")
+        finding = found(pod(both), claim(), summary=fits)
+
+        assert finding.message == (
+            "the scheduler finds no node for it; its devices could be had on node-b"
+        )
+
+    def test_the_condition_of_a_gate_that_is_gone_is_of_no_scheduler(self) -> None:
+        lifted = UNSCHEDULABLE | {"reason": "SchedulingGated"}
+
+        assert found(pod({"conditions": [lifted]}), claim()).reason == "NoScheduler"
 
 
 class TestOnTheNode:
@@ -253,9 +312,27 @@ class TestOnTheNode:
     def test_an_error_of_before_counts_no_more_once_the_devices_are_ready(self) -> None:
         ready = {"type": "PodReadyToStartContainers", "status": "True"}
         late = on_node(conditions=[SCHEDULED, ready])
-        old = event("FailedPrepareDynamicResources", "not registered yet")
+        old = event("FailedPrepareDynamicResources", "not registered yet", minutes=9)
+        finding = found(late, claim([gpu()]), events=(old, event("Pulling", "image x")))
 
-        assert found(late, claim([gpu()]), events=(old,)).reason == "Running"
+        assert at(finding) == ("Runtime", "Starting")
+        assert finding.evidence == ("Pulling: image x",)
+
+    def test_a_sandbox_that_cannot_be_made_comes_after_the_devices(self) -> None:
+        old = event("FailedPrepareDynamicResources", "is not registered", minutes=9)
+        new = event("FailedCreatePodSandBox", "no such runtime class")
+        finding = found(on_node(), claim([gpu()]), events=(old, new))
+
+        assert finding.reason == "Preparing"
+        assert finding.evidence == ("FailedCreatePodSandBox: no such runtime class",)
+
+    @pytest.mark.parametrize(
+        ("claims", "reason"), [((), "ClaimMissing"), ((claim(),), "NotAllocated")]
+    )
+    def test_a_pod_that_was_put_on_its_node_by_hand(
+        self, claims: tuple[Claim, ...], reason: str
+    ) -> None:
+        assert at(found(on_node(), *claims)) == ("Preparation", reason)
 
     def test_a_kubelet_that_has_not_begun_is_waited_for_with_what_else_is_wrong(self) -> None:
         waiting = [{"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}]
@@ -271,6 +348,7 @@ class TestOnTheNode:
             ("CreateContainerError", "unresolvable CDI devices x=y", "CdiDeviceMissing"),
             ("CrashLoopBackOff", "back-off 5m0s", "Crashing"),
             ("ImagePullBackOff", "no such image", "ContainerNotStarted"),
+            ("ErrImagePull", "image CDI-tools not found", "ContainerNotStarted"),
         ],
     )
     def test_a_container_that_does_not_start(
@@ -315,6 +393,14 @@ class TestOnTheDevice:
         mine = claim([gpu(shareID="a")], devices=[other])
 
         assert found(on_node("Running"), mine).reason == "Running"
+
+
+def test_a_pod_on_a_node_that_is_lost_is_not_ready() -> None:
+    lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+    finding = found(on_node("Running", conditions=[SCHEDULED, lost]), claim([gpu()]))
+
+    assert at(finding) == ("Running", "NotReady")
+    assert finding.evidence == ("NodeNotReady",)
 
 
 def test_a_pod_that_has_ended_says_how() -> None:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from allocation.answers import Answers
+from allocation.demand import Demand
 from allocation.model.claims import Claim
 from allocation.model.nodes import Node
 from allocation.model.pods import Pod
@@ -39,7 +40,9 @@ def summary(
     nodes: Sequence[Node] = (Node("node-a"), Node("node-b")),
     pod: Pod | None = None,
 ) -> Summary:
-    return summarize((waits or waiting(),), pod, nodes, cluster(slices, *claims), Answers(evaluate))
+    return summarize(
+        Demand((waits or waiting(),), pod), nodes, cluster(slices, *claims), Answers(evaluate)
+    )
 
 
 def groups(found: Summary) -> list[tuple[str, str, int]]:

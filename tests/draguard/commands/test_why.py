@@ -309,8 +309,9 @@ def test_a_device_plugin_that_has_too_few_is_counted(cluster: Cluster, why: Expl
 
     assert found["reason"] == "Insufficient"
     assert found["evidence"] == [
+        "1 nodes: Insufficient nvidia.com/gpu",
         "nvidia.com/gpu: 4 installed on 1 nodes, 1 unhealthy, 2 requested by other pods, "
-        "1 free on the emptiest node"
+        "1 free on the emptiest node for it",
     ]
 
 
@@ -396,7 +397,7 @@ def test_a_pod_that_does_not_exist_names_what_is_alike_and_who_cannot_create_pod
     cluster.add("v1", "pods", pod("trainer-0", pod_spec()))
     event = {
         "metadata": {"name": "failed", "namespace": "default"},
-        "involvedObject": {"kind": "Job", "name": "train", "namespace": "default"},
+        "involvedObject": {"kind": "Job", "name": "trainer", "namespace": "default"},
         "reason": "FailedCreate",
         "message": "exceeded quota: gpus",
         "type": "Warning",
@@ -408,7 +409,7 @@ def test_a_pod_that_does_not_exist_names_what_is_alike_and_who_cannot_create_pod
     assert ended == 1
     stated = capsys.readouterr().err
     assert "no pod 'trainer-1' in namespace default (did you mean trainer-0?)" in stated
-    assert "Job train cannot create pods: exceeded quota: gpus" in stated
+    assert "Job trainer cannot create pods: exceeded quota: gpus" in stated
 
 
 @pytest.mark.parametrize("target", ["node/a", "claim/", "team/pod/x", ""])

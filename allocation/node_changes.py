@@ -1,0 +1,74 @@
+"""Which change of a node, or of where the pod may run, would give it its devices there. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from allocation.answers import Answers
+from allocation.capacity import CapacityError
+from allocation.demand import Demand
+from allocation.model.claims import Toleration
+from allocation.model.nodes import Node, NodeSelectorError
+from allocation.model.pods import AFFINITY, CORDON, Affinity, Pod
+from allocation.remedies import Change
+from allocation.search import Cluster, allocate
+
+MOST = 3
+"""Nodes of which a change is offered."""
+
+
+def node_changes(
+    demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: Answers
+) -> tuple[Change, ...]:
+    """Return the changes, each of one node, after which that node serves the pod."""
+    found: list[Change] = []
+    for node in nodes:
+        if len(found) == MOST:
+            break
+        try:
+            change = _change(demand, node)
+            claims = demand.claims_on(node)
+            if change and allocate(claims, node, cluster, answers).ending == "Allocated":
+                found.append(change)
+        except (NodeSelectorError, CapacityError):
+            continue
+    return tuple(found)
+
+
+def _change(demand: Demand, node: Node) -> Change | None:
+    """Return the one thing that closes a node; None: nothing does, or several things."""
+    kept, pod = demand.why_not_on(node), demand.pod
+    if kept is None or pod is None:
+        return None
+    why, what = kept
+    eased, opened = pod, node
+    match why:
+        case "NodeCordoned":
+            taints = tuple(each for each in node.taints if each.key != CORDON.key)
+            opened = msgspec.structs.replace(node, unschedulable=False, taints=taints)
+            change = Change("Uncordon", node.name)
+        case "NodeNotReady":
+            taints = tuple(each for each in node.taints if not each.is_condition)
+            opened = msgspec.structs.replace(node, taints=taints)
+            change = Change("MakeReady", f"{node.name} ({what})")
+        case "NodeTainted":
+            taints = [each for each in pod.untolerated(node) if each.key != CORDON.key]
+            keys = ", ".join(dict.fromkeys(each.key for each in taints))
+            tolerations = tuple(Toleration(each.key, "Exists", "", each.effect) for each in taints)
+            eased = _with(pod, tolerations=(*pod.spec.tolerations, *tolerations))
+            change = Change("Tolerate", f"{keys} of node {node.name}")
+        case "NodeAffinity":
+            selector = {
+                key: each for key, each in pod.spec.node_selector.items() if f"{key}={each}" != what
+            }
+            affinity = Affinity() if what == AFFINITY else pod.spec.affinity
+            eased = _with(pod, node_selector=selector, affinity=affinity)
+            change = Change("DropNodeSelector", f"{node.name} (its {what})")
+        case "ClaimElsewhere":
+            return None
+    after = msgspec.structs.replace(demand, pod=eased)
+    return change if after.why_not_on(opened) is None else None
+
+
+def _with(pod: Pod, **spec: object) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec))

@@ -1,0 +1,324 @@
+"""A pod or a claim explained from what was read of a cluster, whole."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from allocation.answers import Answers
+from allocation.layers.explanation import Explanation, Inventory, Known, explain
+from allocation.model.claims import Claim, DeviceClass
+from allocation.model.nodes import Node, NodeTaint
+from allocation.model.pods import Pod
+from allocation.model.slices import ResourceSlice
+from exporter.model.device import Device
+from tests.allocation.builders import (
+    DRIVER,
+    Json,
+    device,
+    evaluate,
+    has,
+    in_slice,
+    request,
+    waiting,
+)
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+GPU, NIC = "nvidia.com/gpu", "example.com/nic"
+GPU_CLASS = msgspec.convert(
+    {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}}, DeviceClass
+)
+NODES = (Node("node-a"), Node("node-b"))
+
+
+def pod(*claims: str, gpus: int = 0, message: str = "", **fields: Any) -> Pod:
+    """Return a pod that waits with these claims, and this many of nvidia.com/gpu."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message or "0/2 nodes are available: 2 cannot allocate all claims.",
+    }
+    spec: Json = {
+        "resourceClaims": [{"name": name, "resourceClaimName": name} for name in claims],
+        "containers": [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}],
+    }
+    metadata = {"name": "train", "namespace": "team", "uid": "1"}
+    status = {"phase": "Pending", "conditions": [condition]}
+    status |= fields.pop("status", {})
+    return msgspec.convert({"metadata": metadata, "spec": spec | fields, "status": status}, Pod)
+
+
+def placed(name: str, node: str, **fields: Any) -> Claim:
+    """Return a claim that has gpu-0 of a node."""
+    result = {"driver": DRIVER, "pool": node, "device": "gpu-0", **fields}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    allocation = {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [term]},
+    }
+    return msgspec.convert(
+        {"metadata": {"name": name, "namespace": "team"}, "status": {"allocation": allocation}},
+        Claim,
+    )
+
+
+def gpus(node: str, number: int = 1, **fields: Any) -> ResourceSlice:
+    devices = [device(f"gpu-{n}", **fields) for n in range(number)]
+    return in_slice(*devices, pool=node, nodeName=node)
+
+
+def explained(
+    of: Pod | None,
+    *claims: Claim,
+    slices: tuple[ResourceSlice, ...] = (gpus("node-a"), gpus("node-b")),
+    others: tuple[Claim, ...] = (),
+    nodes: tuple[Node, ...] = NODES,
+    used: dict[str, dict[str, int]] | None = None,
+    **fields: Any,
+) -> Explanation:
+    stock = Inventory(
+        slices=slices, classes=(GPU_CLASS,), claims=(*claims, *others), nodes=nodes, used=used
+    )
+    return explain(
+        Known(at=NOW, pod=of, claims=claims, inventory=stock, **fields), Answers(evaluate)
+    )
+
+
+def changes(found: Explanation) -> list[tuple[str, str]]:
+    return [(each.what, each.which) for each in found.changes]
+
+
+class TestAPodWithAClaimThatIsPlaced:
+    """Claim `first` is on node-a already, so all of the pod has to be there."""
+
+    def test_devices_elsewhere_do_not_help_and_no_stranger_is_named(self) -> None:
+        found = explained(
+            pod("first", "second"),
+            placed("first", "node-a"),
+            waiting(name="second"),
+            others=(placed("stranger", "node-b"),),
+        )
+
+        assert changes(found) == []
+
+    def test_a_free_device_elsewhere_is_not_allocatable(self) -> None:
+        found = explained(
+            pod("first", "second"),
+            placed("first", "node-a"),
+            waiting(name="second"),
+            slices=(gpus("node-a"), gpus("node-b", 2)),
+        )
+
+        assert found.finding.reason == "ClaimElsewhere"
+        assert changes(found) == []
+
+    def test_where_it_is_the_rest_is_looked_for(self) -> None:
+        found = explained(
+            pod("first", "second"),
+            placed("first", "node-a"),
+            waiting(name="second"),
+            slices=(gpus("node-a", 2), gpus("node-b")),
+            others=(has("gpu-1", "other"),),
+        )
+
+        assert changes(found) == [("Free", "team/other")]
+
+    def test_two_on_two_nodes_are_together_nowhere(self) -> None:
+        found = explained(
+            pod("first", "second"), placed("first", "node-a"), placed("second", "node-b")
+        )
+
+        assert found.finding.reason == "ClaimElsewhere"
+        assert found.finding.message.endswith("no node has all of them, or none is left")
+
+
+class TestNodesThatKeepThePodAway:
+    def test_a_taint_of_a_pool_is_tolerated_and_not_removed(self) -> None:
+        taints = (NodeTaint("nvidia.com/gpu", "present", "NoSchedule"),)
+        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+
+        assert found.finding.reason == "NodeTainted"
+        assert changes(found) == [("Tolerate", "nvidia.com/gpu of node node-a")]
+
+    def test_two_taints_are_tolerated_together(self) -> None:
+        taints = (NodeTaint("a", "", "NoSchedule"), NodeTaint("b", "", "NoExecute"))
+        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+
+        assert changes(found) == [("Tolerate", "a, b of node node-a")]
+
+    @pytest.mark.parametrize("key", ["unreachable", "not-ready", "memory-pressure"])
+    def test_a_condition_of_a_node_is_repaired_and_never_untainted(self, key: str) -> None:
+        taints = (NodeTaint(f"node.kubernetes.io/{key}", "", "NoSchedule"),)
+        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+
+        assert found.finding.reason == "NodeNotReady"
+        assert changes(found) == [("MakeReady", f"node-a (node.kubernetes.io/{key})")]
+
+    def test_a_change_that_is_not_enough_alone_is_not_offered(self) -> None:
+        taints = (NodeTaint("a", "", "NoSchedule"),)
+        cordoned = Node("node-a", unschedulable=True, taints=taints)
+
+        assert changes(explained(pod("job"), waiting(), nodes=(cordoned,))) == []
+
+
+class TestWithFewerRights:
+    def test_without_nodes_no_device_plugin_is_denied(self) -> None:
+        short = pod(gpus=1, message="0/9 nodes are available: 9 Insufficient nvidia.com/gpu.")
+        found = explained(short, nodes=(), unread={"nodes": "may not list nodes"})
+
+        assert found.finding.reason == "NotRead"
+        assert found.finding.evidence == (
+            "0/9 nodes are available: 9 Insufficient nvidia.com/gpu.",
+        )
+
+    def test_without_classes_an_extended_resource_may_be_one_of_dra(self) -> None:
+        stock = Inventory(nodes=NODES)
+        known = Known(
+            at=NOW,
+            pod=pod(gpus=1),
+            claims=(),
+            inventory=stock,
+            unread={"classes": "may not list deviceclasses"},
+        )
+
+        assert explain(known, Answers(evaluate)).finding.reason == "NotRead"
+
+    def test_a_pod_whose_claims_are_placed_is_not_kept_from_there(self) -> None:
+        found = explained(
+            pod("first", nodeSelector={"zone": "a"}, message="0/2 nodes: 2 Insufficient cpu"),
+            placed("first", "node-a"),
+            nodes=(),
+            unread={"nodes": "may not list nodes"},
+        )
+
+        assert found.finding.reason == "OtherResources"
+
+    def test_devices_of_all_nodes_are_seen_without_any_node(self) -> None:
+        anywhere = in_slice(device("gpu-0"), allNodes=True)
+        found = explained(
+            pod("job"),
+            waiting(),
+            slices=(anywhere,),
+            nodes=(),
+            unread={"nodes": "may not list nodes"},
+        )
+
+        assert found.finding.reason == "NotRead"
+
+    def test_an_object_that_cannot_be_read_is_no_missing_right(self) -> None:
+        found = explained(pod("job"), waiting(), unreadable="1 resourceslice cannot be read")
+
+        assert found.finding.reason == "NotEvaluated"
+        assert found.finding.message.endswith("1 resourceslice cannot be read")
+
+
+class TestExtendedResources:
+    def test_a_device_plugin_leaves_the_other_claims_to_dra(self) -> None:
+        """The NIC of node-a is allocated, and its GPUs are a device plugin's."""
+        nic = DeviceClass(msgspec.convert({"name": "nic"}, type(GPU_CLASS.metadata)))
+        node = Node("node-a", capacity={GPU: 8}, allocatable={GPU: 8})
+        wants = waiting(request(deviceClassName="nic"), name="net")
+        stock = Inventory(
+            slices=(gpus("node-a"),),
+            classes=(GPU_CLASS, nic),
+            claims=(wants, has("gpu-0", "other")),
+            nodes=(node,),
+            used={},
+        )
+        known = Known(at=NOW, pod=pod("net", gpus=1), claims=(wants,), inventory=stock)
+        found = explain(known, Answers(evaluate))
+
+        assert found.finding.reason == "Allocated"
+        assert changes(found) == [("Free", "team/other")]
+
+    def test_a_claim_that_the_scheduler_has_made_is_not_made_again(self) -> None:
+        made = placed("train-x", "node-a", bindingConditions=["Attached"])
+        status = {"extendedResourceClaimStatus": {"resourceClaimName": "train-x"}}
+        found = explained(pod(gpus=1, status=status), made, others=())
+
+        assert found.finding.reason == "BindingPending"
+        assert changes(found) == []
+
+    def test_two_containers_and_one_gpu_are_too_few_and_not_apart(self) -> None:
+        each = {"resources": {"requests": {GPU: "1"}}}
+        two = pod(containers=[{"name": "a", **each}, {"name": "b", **each}])
+        found = explained(two, slices=(gpus("node-a"),))
+
+        assert found.finding.reason == "TooFew"
+
+    def test_enough_gpus_on_a_plugin_node_are_not_the_reason(self) -> None:
+        node = Node("node-a", capacity={GPU: 8}, allocatable={GPU: 8})
+        message = "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu."
+        found = explained(
+            pod(gpus=1, message=message), slices=(), nodes=(node, Node("cpu")), used={}
+        )
+
+        assert found.finding.reason == "OtherResources"
+        assert found.finding.evidence[0] == "1 nodes: Insufficient cpu"
+
+
+class TestTheSentence:
+    def test_it_is_about_the_reason(self) -> None:
+        """Two H100 are allocated; six A100 do not match."""
+        old = [device(f"old-{n}", attributes={"model": {"string": "A100"}}) for n in range(6)]
+        new = [device(f"new-{n}", attributes={"model": {"string": "H100"}}) for n in range(2)]
+        wants = waiting(request(selectors=[{"cel": {"expression": "model:H100"}}]))
+        found = explained(
+            pod("job"),
+            wants,
+            slices=(in_slice(*old, *new),),
+            others=(has("new-0", "one"), has("new-1", "two")),
+        )
+
+        assert found.finding.reason == "Allocated"
+        assert found.finding.message.endswith("0 can be had, 2 allocated (team/one, team/two)")
+        assert [what for what, _ in changes(found)] == ["Free", "Free", "DropSelector"]
+
+    def test_a_request_of_a_later_kubernetes_is_not_evaluated(self) -> None:
+        later = waiting({"name": "r", "someday": {}})
+
+        assert explained(pod("job"), later).finding.reason == "NotEvaluated"
+
+
+class TestDevicesThatThePodHas:
+    TAINT = {"key": "team/soft", "effect": "NoSchedule"}
+
+    def running(self, **fields: Any) -> Explanation:
+        given = pod("job", nodeName="node-a", status={"phase": "Running", "conditions": []})
+        slices = (gpus("node-a", taints=[self.TAINT]),)
+        return explained(given, placed("job", "node-a", **fields), slices=slices)
+
+    def test_a_taint_that_its_request_tolerates_is_none_of_its_business(self) -> None:
+        tolerations = [{"key": "team/soft", "operator": "Exists"}]
+
+        assert self.running().finding.reason == "DeviceTainted"
+        assert self.running(tolerations=tolerations).finding.reason == "Running"
+
+    def test_an_incident_is_named(self) -> None:
+        given = pod("job", nodeName="node-a", status={"phase": "Running", "conditions": []})
+        name = Device(DRIVER, "node-a", "gpu-0")
+        found = explained(given, placed("job", "node-a"), incidents={name: "incident gpu-1-1"})
+
+        assert found.finding.reason == "DeviceSick"
+
+
+class TestAClaimWithoutAPod:
+    def test_what_reserves_it_is_named_and_nothing_is_deleted(self) -> None:
+        group = {"name": "gang", "resource": "podgroups", "uid": "7"}
+        reserved = msgspec.convert(
+            msgspec.to_builtins(placed("job", "node-a"))
+            | {"status": {"allocation": {}, "reservedFor": [group]}},
+            Claim,
+        )
+        found = explained(None, reserved).finding
+
+        assert (found.reason, found.todo) == ("Reserved", ())
+        assert "podgroups gang" in found.message
+
+    def test_one_that_is_free_says_what_frees_its_devices(self) -> None:
+        found = explained(None, placed("job", "node-a")).finding
+
+        assert found.reason == "Unused"
+        assert found.todo == ("kubectl delete resourceclaim job frees its devices",)
