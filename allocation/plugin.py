@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from allocation.demand import Demand
 from allocation.model.claims import DeviceClass
 from allocation.model.nodes import OF_CLASSES, Node
 from allocation.model.pods import Pod
@@ -23,11 +22,10 @@ class Supply(msgspec.Struct, frozen=True):
     used: int | None
     """Requested by pods that have a node; None: they cannot be listed."""
     most_free: int | None
-    """On one node that the pod may run on."""
+    """On one node, also on one that keeps the pod away: then that is why."""
 
 
 def supplies(
-    demand: Demand,
     requested: Mapping[str, int],
     nodes: Sequence[Node],
     used: Mapping[str, Mapping[str, int]] | None,
@@ -37,11 +35,7 @@ def supplies(
     for resource, amount in sorted(requested.items()):
         having = [node for node in nodes if node.capacity.get(resource)]
         taken = {node.name: (used or {}).get(node.name, {}).get(resource, 0) for node in having}
-        free = [
-            node.allocatable.get(resource, 0) - taken[node.name]
-            for node in having
-            if demand.why_not_on(node) is None
-        ]
+        free = [node.allocatable.get(resource, 0) - taken[node.name] for node in having]
         supply = Supply(
             resource=resource,
             requested=amount,

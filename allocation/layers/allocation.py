@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from allocation.layers.finding import Finding, Layer, PodView, WaitReason
-from allocation.model.pods import NodeWhy
+from allocation.model.pods import EXTENDED_RESOURCES, NodeWhy
 from allocation.reasons import Why
 from allocation.summary import Group, RequestSummary, Summary
 
@@ -67,7 +67,8 @@ def allocation(view: PodView) -> Finding | None:
         return None
     reason, group = decisive(summary)
     layer: Layer = "Scheduling" if reason in ON_NODES else "Allocation"
-    changes = tuple(CHANGES[each.what].format(each.which) for each in view.changes)
+    made = f"{view.pod.metadata.namespace}/{EXTENDED_RESOURCES}/"
+    changes = [CHANGES[each.what].format(each.which.replace(made, "")) for each in view.changes]
     return Finding(
         layer=layer,
         reason=reason,
@@ -122,9 +123,20 @@ def message(summary: Summary, reason: WaitReason, group: Group | None) -> str:
         case "TooFewTogether":
             return "enough devices are free, but not together on one node, or under its constraints"
         case _:
-            request, *_ = summary.lacking()
-            kept = f", {group_in_words(group)}" if group else ""
-            return f"{request_in_words(request)}, {request.free} can be had{kept}"
+            return _shortage(summary, group)
+
+
+def _shortage(summary: Summary, group: Group | None) -> str:
+    """Return which request has too few devices, or which have too few together."""
+    request, *_ = summary.lacking()
+    if not group and request.free >= max(request.count, 1):
+        like = [each for each in summary.requests if each.device_class == request.device_class]
+        return (
+            f"{len(like)} requests of class {request.device_class} need {request.lacks} more "
+            "devices than can be had"
+        )
+    kept = f", {group_in_words(group)}" if group else ""
+    return f"{request_in_words(request)}, {request.free} can be had{kept}"
 
 
 def request_in_words(request: RequestSummary) -> str:

@@ -106,7 +106,7 @@ def explain(known: Known, answers: Answers) -> Explanation:
         return Explanation(finding=unused(claim, summary), summary=summary, changes=changes)
     if requested and not unread:
         served = classes_of_resources(stock.classes)
-        found = supplies(demand, requested, stock.nodes, stock.used)
+        found = supplies(requested, stock.nodes, stock.used)
         by_plugin = tuple(each for each in found if each.nodes or each.resource not in served)
     own = {claim.key for claim in known.claims}
     changes = tuple(each for each in changes if each.what != "Free" or each.which not in own)

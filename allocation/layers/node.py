@@ -29,11 +29,22 @@ def preparation(view: PodView) -> Finding | None:
         return None
     scheduled = pod.condition("PodScheduled")
     since = scheduled.last_transition_time if scheduled else None
+    node = pod.spec.node_name
+    for name in pod.claim_names().values():
+        claim = view.claims.get(name)
+        if name and (claim is None or claim.status.allocation is None):
+            what = "does not exist" if claim is None else "is not allocated"
+            return Finding(
+                layer="Preparation",
+                reason="ClaimMissing" if claim is None else "NotAllocated",
+                message=f"it is on {node}, and its claim {name} {what}",
+                since=since,
+                todo=("let the scheduler place it: remove spec.nodeName from what creates it",),
+            )
     # Devices are prepared before the sandbox is made: an error of that means that they are.
     event = view.last_event(NOT_PREPARED, _NO_SANDBOX)
     if event is None or event.reason == _NO_SANDBOX:
         return _not_begun(view, since)
-    node = pod.spec.node_name
     down = _DOWN.search(event.message)
     if down:
         return Finding(
@@ -55,19 +66,8 @@ def preparation(view: PodView) -> Finding | None:
 
 
 def _not_begun(view: PodView, since: datetime | None) -> Finding:
-    """Return that no container was started, and whether a claim is why."""
-    pod, node = view.pod, view.pod.spec.node_name
-    for name in pod.claim_names().values():
-        claim = view.claims.get(name)
-        if name and (claim is None or claim.status.allocation is None):
-            what = "does not exist" if claim is None else "is not allocated"
-            return Finding(
-                layer="Preparation",
-                reason="ClaimMissing" if claim is None else "NotAllocated",
-                message=f"it is on {node}, and its claim {name} {what}",
-                since=since,
-                todo=("let the scheduler place it: remove spec.nodeName from what creates it",),
-            )
+    """Return that no container was started, and what else is wrong."""
+    node = view.pod.spec.node_name
     # Such as a volume that is not mounted.
     others = tuple(
         f"{each.reason}: {each.message}"

@@ -93,7 +93,7 @@ def other_resources(view: PodView) -> Finding | None:
 
 
 def _insufficient(view: PodView, refusals: Sequence[tuple[int, str]]) -> Supply | None:
-    """Return the resource of which no node that the pod may run on has enough.
+    """Return the resource of which no node has enough.
 
     The scheduler says so of each node without the resource, also where another has it.
     """
@@ -128,7 +128,7 @@ def _in_words(supply: Supply) -> str:
     most = "unknown" if supply.most_free is None else supply.most_free
     return (
         f"{supply.resource}: {supply.installed} installed on {supply.nodes} nodes, {sick} "
-        f"unhealthy, {used} requested by other pods, {most} free on the emptiest node for it"
+        f"unhealthy, {used} requested by other pods, {most} free on the emptiest node"
     )
 
 

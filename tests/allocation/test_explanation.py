@@ -247,6 +247,9 @@ class TestExtendedResources:
         found = explained(two, slices=(gpus("node-a"),))
 
         assert found.finding.reason == "TooFew"
+        assert found.finding.message == (
+            "2 requests of class gpu need 1 more devices than can be had"
+        )
 
     def test_enough_gpus_on_a_plugin_node_are_not_the_reason(self) -> None:
         node = Node("node-a", capacity={GPU: 8}, allocatable={GPU: 8})
@@ -257,6 +260,25 @@ class TestExtendedResources:
 
         assert found.finding.reason == "OtherResources"
         assert found.finding.evidence[0] == "1 nodes: Insufficient cpu"
+
+    def test_gpus_of_a_plugin_on_a_tainted_node_are_not_too_few(self) -> None:
+        taints = (NodeTaint("team", "a", "NoSchedule"),)
+        node = Node("node-a", taints=taints, capacity={GPU: 8}, allocatable={GPU: 8})
+        message = (
+            "0/2 nodes are available: 1 node(s) had untolerated taint(s), "
+            "1 Insufficient nvidia.com/gpu."
+        )
+        found = explained(
+            pod(gpus=1, message=message), slices=(), nodes=(node, Node("cpu")), used={}
+        )
+
+        assert found.finding.reason == "OtherResources"
+        assert found.finding.evidence[0] == "1 nodes: node(s) had untolerated taint(s)"
+
+    def test_one_gpu_each_on_two_nodes_are_named_without_a_claim_of_ours(self) -> None:
+        found = explained(pod(gpus=2))
+
+        assert found.finding.todo == (f"enough alone: request one device in main/{GPU}",)
 
 
 class TestTheSentence:

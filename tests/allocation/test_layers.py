@@ -246,7 +246,7 @@ class TestWhatElseTheSchedulerSays:
         assert finding.evidence == (
             "2 nodes: Insufficient nvidia.com/gpu",
             "nvidia.com/gpu: 16 installed on 2 nodes, 1 unhealthy, 10 requested by other pods, "
-            "3 free on the emptiest node for it",
+            "3 free on the emptiest node",
         )
 
     @pytest.mark.parametrize(
@@ -332,7 +332,10 @@ class TestOnTheNode:
     def test_a_pod_that_was_put_on_its_node_by_hand(
         self, claims: tuple[Claim, ...], reason: str
     ) -> None:
-        assert at(found(on_node(), *claims)) == ("Preparation", reason)
+        stated = "pod train is not allowed to use ResourceClaim mine"
+        refused = event("FailedPrepareDynamicResources", stated)
+
+        assert at(found(on_node(), *claims, events=(refused,))) == ("Preparation", reason)
 
     def test_a_kubelet_that_has_not_begun_is_waited_for_with_what_else_is_wrong(self) -> None:
         waiting = [{"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}]

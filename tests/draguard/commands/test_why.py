@@ -311,7 +311,7 @@ def test_a_device_plugin_that_has_too_few_is_counted(cluster: Cluster, why: Expl
     assert found["evidence"] == [
         "1 nodes: Insufficient nvidia.com/gpu",
         "nvidia.com/gpu: 4 installed on 1 nodes, 1 unhealthy, 2 requested by other pods, "
-        "1 free on the emptiest node for it",
+        "1 free on the emptiest node",
     ]
 
 
