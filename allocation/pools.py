@@ -100,6 +100,14 @@ class Published:
         self._pools[node.name] = pools
         return pools
 
+    def around(self, node: Node) -> dict[PoolName, list[ResourceSlice]]:
+        """Return all slices of the pools that a node can use: nothing else matters to it.
+
+        Raises NodeSelectorError and CapacityError.
+        """
+        names = [(pool.driver, pool.name) for pool in self.pools_of(node)]
+        return {name: self._by_pool[name] for name in names}
+
     def drivers(self) -> Counter[str]:
         """Return how many devices each driver publishes."""
         found = Counter[str]()

@@ -144,7 +144,18 @@ def _allocation(
     found = list(node_changes(demand, nodes, cluster, answers))
     for node in nodes:
         if node.name in summary.near:
-            here = msgspec.structs.replace(scene, waiting=demand.claims_on(node))
+            # Each change is a search of its own: of what this node can use.
+            around = cluster.published.around(node)
+            here = Scene(
+                waiting=demand.claims_on(node),
+                slices=tuple(given for slices in around.values() for given in slices),
+                claims=tuple(
+                    claim
+                    for claim in allocated
+                    if any((each.driver, each.pool) in around for each in claim.results)
+                ),
+                classes=classes,
+            )
             found += remedies(here, node, answers)
     # What changes the request comes after what gives it its devices as it is.
     kinds = [*CHANGES]
