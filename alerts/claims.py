@@ -62,8 +62,8 @@ GROUP = Group(
             summary="A pod is pending because its claim has no GPU.",
             description="Claim {{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }} has "
             "been pending for {{ $value | humanizeDuration }}" + templates.PENDING + ".",
-            next="Tainted: repair the tainted GPUs. NoneFree: wait, or free idle claims. "
-            "Other: `kubectl describe` of the pod shows the scheduler's reason.",
+            next="`draguard why claim/DRA_CLAIM_NAME -n DRA_CLAIM_NAMESPACE` names what keeps each "
+            "device away, and what would be enough.",
         ),
     ),
 )

@@ -48,15 +48,18 @@ def _change(demand: Demand, node: Node) -> Change | None:
             opened = msgspec.structs.replace(node, unschedulable=False, taints=taints)
             change = Change("Uncordon", node.name)
         case "NodeNotReady":
-            taints = tuple(each for each in node.taints if not each.is_condition)
+            taints = tuple(each for each in node.taints if each.is_passing or not each.is_condition)
             opened = msgspec.structs.replace(node, taints=taints)
             change = Change("MakeReady", f"{node.name} ({what})")
         case "NodeTainted":
-            taints = [each for each in pod.untolerated(node) if each.key != CORDON.key]
+            # What says that a node is not ready is nothing to be tolerated.
+            taints = [each for each in pod.untolerated(node) if not each.is_condition]
             keys = ", ".join(dict.fromkeys(each.key for each in taints))
             tolerations = tuple(Toleration(each.key, "Exists", "", each.effect) for each in taints)
             eased = _with(pod, tolerations=(*pod.spec.tolerations, *tolerations))
             change = Change("Tolerate", f"{keys} of node {node.name}")
+        case "NodeAffinity" if pod.is_of_one_node:
+            return None
         case "NodeAffinity":
             selector = {
                 key: each for key, each in pod.spec.node_selector.items() if f"{key}={each}" != what

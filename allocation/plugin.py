@@ -21,6 +21,8 @@ class Supply(msgspec.Struct, frozen=True):
     """The rest of `installed` is what the plugins call unhealthy."""
     used: int | None
     """Requested by pods that have a node; None: they cannot be listed."""
+    largest: int
+    """Allocatable on the node that has most."""
     most_free: int | None
     """On one node, also on one that keeps the pod away: then that is why."""
 
@@ -43,6 +45,7 @@ def supplies(
             installed=sum(node.capacity[resource] for node in having),
             allocatable=sum(node.allocatable.get(resource, 0) for node in having),
             used=None if used is None else sum(taken.values()),
+            largest=max((node.allocatable.get(resource, 0) for node in having), default=0),
             most_free=None if used is None else max(free, default=0),
         )
         found.append(supply)

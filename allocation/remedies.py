@@ -29,6 +29,8 @@ from allocation.reasons import Candidate, Reason
 from allocation.search import Cluster, allocate
 from allocation.usage import Usage
 
+OURS = "draguard.dev/"
+"""How the keys of Draguard's taints begin."""
 MOST_TRIED = 24
 """Changes for one node: each is a whole search."""
 
@@ -107,6 +109,8 @@ def _changes(reason: Reason) -> Iterator[Change]:
             yield from (Change("Free", claim) for claim in reason.by)
         case "RequestSelector" | "SelectorFails":
             yield Change("DropSelector", reason.what)
+        case "Tainted" if reason.what.startswith(OURS):
+            return  # a sick device: it is repaired, and then Draguard untaints it
         case "Tainted":
             rule = reason.by[0] if reason.by else ""
             yield Change("RemoveRule", rule) if rule else Change("Untaint", reason.what)

@@ -147,11 +147,13 @@ def summarize(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: 
     if not fits:
         requests = look.with_shortage(requests)
         verdict, why = _worst(by_request, requests)
-        # An error, or what is not known, comes before a number that rests on it.
-        for ending in ("Fails", "NotEvaluated") if verdict != "ClassMissing" else ():
-            if texts := sorted(each.why for each in outcomes.values() if each.ending == ending):
-                verdict, why = ending, texts[0]
-                break
+    # An error on one node ends the attempt, whatever other nodes have; and it comes before a number
+    # that rests on it, as does what is not known.
+    for ending in ("Fails", "NotEvaluated") if verdict != "ClassMissing" else ():
+        texts = sorted(each.why for each in outcomes.values() if each.ending == ending)
+        if texts and (ending == "Fails" or not fits):
+            verdict, why = ending, texts[0]
+            break
     near = [name for name, _ in look.near.most_common() if away[name] is None]
     return Summary(
         verdict=verdict,
@@ -169,8 +171,8 @@ def _worst(
 ) -> tuple[Verdict, str]:
     """Return the verdict of the request that is farthest from being served."""
     for choices in by_request:
-        missing = [each for each in choices if isinstance(each, str)]
-        if missing and len(missing) == len(choices):
+        # Also of one alternative of several: the scheduler refuses the pod.
+        if missing := [each for each in choices if isinstance(each, str)]:
             return "ClassMissing", missing[0]
     served = {(each.claim, each.request) for each in requests if each.devices}
     if any((each.claim, each.request) not in served for each in requests):

@@ -10,6 +10,7 @@ from deploy.locks import FOLDER, LISTS, needed
 _LOOSE: Mapping[str, str] = {
     "Apache 2.0": "Apache-2.0",
     "BSD": "BSD-3-Clause",  # nvidia-ml-py: the text in its one module
+    "3-Clause BSD License": "BSD-3-Clause",  # protobuf
     "License :: OSI Approved :: BSD License": "BSD-3-Clause",  # google-re2: `licenses/LICENSE`
     "License :: OSI Approved :: MIT License": "MIT",
 }

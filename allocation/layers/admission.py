@@ -31,7 +31,8 @@ def admission(view: PodView) -> Finding | None:
 
 def _claim(view: PodView, in_pod: str, name: str, template: str) -> Finding | None:
     namespace, since = view.pod.metadata.namespace, view.pod.metadata.creation_timestamp
-    if not name:
+    # One that was made and is gone is made anew, under another name.
+    if not name or (template and name not in view.claims):
         if template not in view.templates:
             return Finding(
                 layer="Admission",
@@ -47,11 +48,7 @@ def _claim(view: PodView, in_pod: str, name: str, template: str) -> Finding | No
             message=f"no ResourceClaim was made from template {template} for its claim {in_pod}",
             since=since,
             evidence=(event.message,) if event else (),
-            todo=(
-                "a quota or a policy refuses it: see the message"
-                if event
-                else "check that kube-controller-manager runs: it makes the claims",
-            ),
+            todo=() if event else ("check that kube-controller-manager runs: it makes the claims",),
         )
     claim = view.claims.get(name)
     if claim is None:

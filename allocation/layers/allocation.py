@@ -29,14 +29,14 @@ WORDS: Mapping[Why, str] = {
 }
 """By why a device is kept away; `{by}` names who is behind it, `{seen}` what the devices have."""
 CHANGES: Mapping[str, str] = {
-    "Tolerate": "have the pod tolerate {}",
     "Uncordon": "uncordon node {}",
     "MakeReady": "make node {} ready",
-    "DropNodeSelector": "let the pod run on node {}",
     "RemoveRule": "remove DeviceTaintRule {}",
-    "Untaint": "have the driver remove its taint {}",
+    "Untaint": "have the device repaired, so that its driver removes the taint {}",
     "Free": "free the devices of claim {}",
+    "Tolerate": "have the pod tolerate {}",
     "OneDevice": "request one device in {}",
+    "DropNodeSelector": "let the pod run on node {}",
     "DropConstraint": "drop the constraint on {}",
     "DropSelector": "drop the selector {}",
 }
@@ -48,6 +48,9 @@ ADVICE: Mapping[WaitReason, tuple[str, ...]] = {
         "publishes, compare the selectors of the DeviceClass",
     ),
     "Allocated": ("wait until devices are free, or add nodes",),
+    "Tainted": (
+        "have the devices repaired: `draguard incidents` shows those of Draguard's taints",
+    ),
 }
 """Where no single change is enough."""
 INCURABLE = frozenset({"RequestSelector", "SelectorFails", "NotEvaluated", "PoolInvalid"})
@@ -65,45 +68,52 @@ def allocation(view: PodView) -> Finding | None:
         return _not_known(view)
     if summary.verdict == "Allocatable" or not (summary.requests or summary.why):
         return None
-    reason, group = decisive(summary)
+    reason, request, group = decisive(summary)
     layer: Layer = "Scheduling" if reason in ON_NODES else "Allocation"
     made = f"{view.pod.metadata.namespace}/{EXTENDED_RESOURCES}/"
     changes = [CHANGES[each.what].format(each.which.replace(made, "")) for each in view.changes]
     return Finding(
         layer=layer,
         reason=reason,
-        message=message(summary, reason, group),
+        message=message(summary, reason, request, group),
         since=view.pod.metadata.creation_timestamp,
         evidence=tuple(lines(summary)),
         todo=tuple(f"enough alone: {change}" for change in changes) or ADVICE.get(reason, ()),
     )
 
 
-def decisive(summary: Summary) -> tuple[WaitReason, Group | None]:
-    """Return what keeps most of the devices away that the request may have at all."""
+def decisive(summary: Summary) -> tuple[WaitReason, RequestSummary | None, Group | None]:
+    """Return what keeps most of the devices away that a request may have at all, and which."""
     verdict = summary.verdict
     if verdict == "Fails":
         kinds = {group.why for request in summary.requests for group in request.groups}
-        return ("SelectorFails" if "SelectorFails" in kinds else verdict), None
+        return ("SelectorFails" if "SelectorFails" in kinds else verdict), None, None
     if verdict not in {"TooFew", "TooFewTogether"}:
-        return verdict, None
+        return verdict, None, None
     for request in summary.lacking():
-        curable = [each for each in request.groups if not _is_incurable(each)]
-        there = sum(len(each.devices) for each in curable)
-        # Where all that fit are too few, no waiting helps: what does not fit is the reason.
-        enough = there >= request.lacks
-        groups = curable if enough else [each for each in request.groups if _is_incurable(each)]
-        if groups:
-            most = max(groups, key=lambda each: len(each.devices))
-            return most.why, most
-    return verdict, None
+        here = [each for each in request.groups if not _is_incurable(each)]
+        # What is on nodes that are open to the pod comes before what is elsewhere, and both before
+        # what no waiting cures: as soon as there are enough.
+        open_to_it = [each for each in here if each.why not in ON_NODES]
+        misfits = [each for each in request.groups if _is_incurable(each)]
+        for groups in (open_to_it, here, misfits):
+            number = sum(len(each.devices) for each in groups)
+            if groups and (groups is misfits or number >= request.lacks):
+                most = max(groups, key=lambda each: len(each.devices))
+                return most.why, request, most
+    for request in summary.requests:
+        if not (request.count or request.whole) and request.groups:
+            return request.groups[0].why, request, request.groups[0]
+    return verdict, next(iter(summary.lacking()), None), None
 
 
 def _is_incurable(group: Group) -> bool:
     return group.why in INCURABLE or (group.why == "Capacity" and not group.by)
 
 
-def message(summary: Summary, reason: WaitReason, group: Group | None) -> str:
+def message(
+    summary: Summary, reason: WaitReason, request: RequestSummary | None, group: Group | None
+) -> str:
     """Return the one sentence of it."""
     match reason:
         case "ClassMissing" | "Fails" | "SelectorFails" if summary.why:
@@ -118,17 +128,19 @@ def message(summary: Summary, reason: WaitReason, group: Group | None) -> str:
                 f"no published device is of class {names}; published by drivers: "
                 f"{published or 'nothing'}"
             )
-        case "TooFewTogether" if any(not (each.count or each.whole) for each in summary.requests):
-            return "it requests all devices of a node, and on no node can all be had"
         case "TooFewTogether":
-            return "enough devices are free, but not together on one node, or under its constraints"
+            return (
+                "enough devices are free, each alone, but not together: on one node, of one GPU, "
+                "or under its constraints"
+            )
+        case _ if request is not None:
+            return _shortage(summary, request, group)
         case _:
-            return _shortage(summary, group)
+            return "the scheduler finds no devices for it"
 
 
-def _shortage(summary: Summary, group: Group | None) -> str:
+def _shortage(summary: Summary, request: RequestSummary, group: Group | None) -> str:
     """Return which request has too few devices, or which have too few together."""
-    request, *_ = summary.lacking()
     if not group and request.free >= max(request.count, 1):
         like = [each for each in summary.requests if each.device_class == request.device_class]
         return (

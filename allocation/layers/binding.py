@@ -95,7 +95,7 @@ def _elsewhere(view: PodView) -> Finding | None:
     there = {name: why for name, why in away.items() if why[0] != "ClaimElsewhere"}
     together = "" if there else "; no node has all of them, or none is left"
     return Finding(
-        layer="Binding",
+        layer="Scheduling",
         reason="ClaimElsewhere",
         message=f"its claims {', '.join(names)} are allocated where it may not run{together}",
         evidence=tuple(f"{name}: {' '.join(why)}".rstrip() for name, why in there.items()),

@@ -84,22 +84,26 @@ def explain(known: Known, answers: Answers) -> Explanation:
     if not (waiting or requested):
         unread = {}
     summary, changes, by_plugin, unknown = None, (), (), known.unreadable
-    # Devices say enough without nodes, which can only keep more away; not where slices select
-    # nodes by labels, or where a device plugin may serve the pod.
+    # Devices say enough without nodes and rules, which can only keep more away; not where slices
+    # select nodes by labels, or where a device plugin may serve the pod.
     specs = [each.spec for each in stock.slices]
     named_all = all(spec.node_name or spec.all_nodes for spec in specs)
-    enough = not unread or (set(unread) == {"nodes"} and named_all and not requested)
+    without_nodes = "nodes" in unread
+    enough = unread.keys() <= {"nodes", "rules"} and (
+        not without_nodes or (named_all and not requested)
+    )
     if waiting and enough and not unknown:
         try:
-            partly = Demand(waiting) if unread else demand
+            partly = Demand(waiting, None, demand.placed) if without_nodes else demand
             named = {spec.node_name for spec in specs} - {""}
             stand_ins = tuple(map(Node, sorted(named) or ["any node"]))
-            nodes = stand_ins if unread else stock.nodes
+            nodes = stand_ins if without_nodes else stock.nodes
             summary, changes = _allocation(partly, nodes, stock, answers)
         except (NodeSelectorError, CapacityError) as error:
             unknown = str(error)
     if unread and summary:
-        summary = None if summary.verdict == "Allocatable" else summary
+        # What is unread can only keep more away; and what would be enough is not known.
+        summary, changes = None if summary.verdict == "Allocatable" else summary, ()
         unread = {} if summary else unread
     if pod is None:
         (claim,) = known.claims
@@ -159,6 +163,8 @@ def _allocation(
             found += remedies(here, node, answers)
     # What changes the request comes after what gives it its devices as it is.
     kinds = [*CHANGES]
+    if summary.verdict == "Fails":
+        found = [each for each in found if each.what == "DropSelector"]
     return summary, tuple(sorted(dict.fromkeys(found), key=lambda each: kinds.index(each.what)))
 
 

@@ -4,13 +4,16 @@ import re
 from datetime import datetime
 
 from allocation.layers.finding import Finding, PodView, WaitReason
+from allocation.model.pods import Terminated, Waiting
 
 NOT_PREPARED = "FailedPrepareDynamicResources"
 """Reason of the kubelet's event: a driver has refused, or is not there."""
 _DOWN = re.compile(r"DRA driver (\S+) is not registered|dial unix \S*/plugins/([^/\s]+)/\S*:")
 """A driver that never came, and one that has ended: its socket is known and refuses."""
 _NO_SANDBOX = "FailedCreatePodSandBox"
-_BY_RUNTIME = frozenset({"CreateContainerError", "RunContainerError", "StartError"})
+_BY_RUNTIME = frozenset(
+    {"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun"}
+)
 _CREATING = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Reasons of a container that waits because nothing has been tried yet."""
 
@@ -93,12 +96,14 @@ def runtime(view: PodView) -> Finding | None:
         waiting = each.state.waiting
         if waiting is None or waiting.reason in _CREATING:
             continue
-        reason, todo = _meaning(waiting.reason, waiting.message)
+        last = each.last_state.terminated
+        reason, todo = _meaning(waiting, last)
+        ended = f"{last.reason}, exit code {last.exit_code}: {last.message}" if last else ""
         return Finding(
             layer="Runtime",
             reason=reason,
             message=f"container {each.name} does not start: {waiting.reason}",
-            evidence=(waiting.message,) if waiting.message else (),
+            evidence=tuple(filter(None, (waiting.message, ended))),
             todo=(todo.format(node=pod.spec.node_name, container=each.name),),
         )
     if pod.status.phase != "Pending":
@@ -112,12 +117,18 @@ def runtime(view: PodView) -> Finding | None:
     )
 
 
-def _meaning(reason: str, message: str) -> tuple[WaitReason, str]:
-    if reason in _BY_RUNTIME and "CDI" in message:
+def _meaning(waiting: Waiting, last: Terminated | None) -> tuple[WaitReason, str]:
+    """Return whether the runtime or the program is why; the kubelet waits longer after both."""
+    by_runtime = waiting.reason in _BY_RUNTIME or (
+        last is not None and last.reason in _BY_RUNTIME and waiting.reason == "CrashLoopBackOff"
+    )
+    if by_runtime and "CDI" in waiting.message + (last.message if last else ""):
         return "CdiDeviceMissing", (
             "the runtime of {node} finds no CDI file of the device: see the driver's log there, "
             "and that CDI is enabled in the runtime"
         )
-    if reason == "CrashLoopBackOff":
+    if by_runtime:
+        return "ContainerNotStarted", "the runtime of {node} cannot start it: see the message"
+    if waiting.reason == "CrashLoopBackOff":
         return "Crashing", "the program ends by itself: kubectl logs --previous -c {container}"
     return "ContainerNotStarted", "this is not about its devices"

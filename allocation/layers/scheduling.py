@@ -8,14 +8,15 @@ from allocation.model.claims import Condition
 from allocation.plugin import Supply
 
 _HEAD = re.compile(r"^\d+/\d+ nodes are available: ")
-_TAIL = re.compile(r"\.(?: (?:preemption|no new claims)\b.*)?$", re.DOTALL)
+_TAIL = re.compile(
+    r"\.? (?:preemption|no new claims|still not schedulable|deallocation of|deletion of)\b.*$|\.$",
+    re.DOTALL,
+)
 _PART = re.compile(r"(?:(?P<nodes>\d+) )?(?P<why>.+?)(?:, (?=\d+ )|$)", re.DOTALL)
-OF_DEVICES = (
-    "cannot allocate all claims",
-    "cannot schedule extended resource claim",
-    "resourceclaim not available on the node",
-    "resourceclaim in use",
-    "waiting for resource claim",
+OF_DEVICES = re.compile(
+    r"cannot allocate all claims|cannot schedule extended resource claim|waiting for resource claim"
+    r"|resourceclaim (?:not available on the node|in use)|request \S+: device class"
+    r"|resource claim \S+ is in the process of being allocated"
 )
 """How the refusals of plugin DynamicResources begin (kube-scheduler 1.37)."""
 
@@ -57,8 +58,9 @@ def other_resources(view: PodView) -> Finding | None:
             todo=("see the scheduler's log; it tries again",),
         )
     refusals = parts(condition.message)
-    of_devices = any(why.startswith(OF_DEVICES) for _, why in refusals)
-    others = any(not why.startswith(OF_DEVICES) for _, why in refusals)
+    of_plugins = {f"Insufficient {each.resource}" for each in view.supplies}
+    others = any(not OF_DEVICES.match(why) for _, why in refusals)
+    of_devices = any(OF_DEVICES.match(why) or why in of_plugins for _, why in refusals)
     fits = view.summary.node if view.summary else ""
     if fits and not others:
         return Finding(
@@ -99,8 +101,8 @@ def _insufficient(view: PodView, refusals: Sequence[tuple[int, str]]) -> Supply 
     """
     for each in view.supplies:
         stated = any(why == f"Insufficient {each.resource}" for _, why in refusals)
-        enough = each.most_free is None or each.most_free >= each.requested
-        if stated and not (each.nodes and enough):
+        free = each.largest if each.most_free is None else each.most_free
+        if stated and free < each.requested:
             return each
     return None
 
@@ -110,8 +112,11 @@ def _too_few(supply: Supply, condition: Condition, stated: tuple[str, ...]) -> F
     if not supply.nodes:
         left = "no node has any"
         todo = f"no device plugin and no DeviceClass offers {supply.resource}: install one"
-    elif supply.allocatable < supply.requested <= supply.installed:
-        todo = "see the log of the device plugin: it calls devices unhealthy"
+    elif supply.largest < supply.requested:
+        left = f"the largest has {supply.largest} that are well"
+        todo = "request fewer, or add larger nodes"
+        if supply.allocatable < supply.installed:
+            todo += "; the device plugin calls devices unhealthy: see its log"
     return Finding(
         layer="Scheduling",
         reason="Insufficient",

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from allocation.layers.admission import admission
 from allocation.layers.allocation import allocation
 from allocation.layers.binding import binding
@@ -21,6 +23,11 @@ LAYERS: tuple[Callable[[PodView], Finding | None], ...] = (
     device,
 )
 """`other_resources` comes after those that know what devices keep it waiting."""
+
+_BY_SICKNESS = frozenset(
+    {"Crashing", "ContainerNotStarted", "PreparationFailed", "Preparing", "CdiDeviceMissing"}
+)
+"""What a sick device may cause."""
 
 
 def first_finding(view: PodView) -> Finding:
@@ -46,7 +53,7 @@ def first_finding(view: PodView) -> Finding:
     for layer in LAYERS:
         found = layer(view)
         if found is not None:
-            return found
+            return _with_health(found, view) if found.reason in _BY_SICKNESS else found
     if not pod.spec.node_name:
         return Finding(
             layer="Binding",
@@ -60,7 +67,7 @@ def first_finding(view: PodView) -> Finding:
             reason="NotReady",
             message=f"it is on {pod.spec.node_name} and not ready",
             since=ready.last_transition_time,
-            evidence=(": ".join(filter(None, (ready.reason, ready.message))),),
+            evidence=tuple(filter(None, (ready.reason, ready.message))),
         )
     devices = ", ".join(str(result.name) for _, result in view.results())
     return Finding(
@@ -70,4 +77,17 @@ def first_finding(view: PodView) -> Finding:
         todo=("whether it uses its devices: dashboard Claims, panel Devices by claim",)
         if devices
         else (),
+    )
+
+
+def _with_health(found: Finding, view: PodView) -> Finding:
+    """Return a finding with what is known of the devices; an incident of one comes first."""
+    health = device(view)
+    if health is None:
+        return found
+    first, second = (health, found) if health.reason == "DeviceSick" else (found, health)
+    return msgspec.structs.replace(
+        first,
+        evidence=(*first.evidence, second.message, *second.evidence),
+        todo=tuple(dict.fromkeys((*first.todo, *second.todo))),
     )

@@ -38,7 +38,18 @@ class NodeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 CORDONED = "node.kubernetes.io/unschedulable"
-_CONDITIONS = "node.kubernetes.io/"
+_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+_PASSING = (
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "karpenter.sh/",
+    "node.cilium.io/",
+)
+"""How taints begin that a node has while it comes or goes: nothing is to be done about them."""
 
 
 class NodeTaint(msgspec.Struct, frozen=True, gc=False):
@@ -48,8 +59,13 @@ class NodeTaint(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_condition(self) -> bool:
-        """Whether Kubernetes sets it by the node's conditions: who removes it, sees it return."""
-        return self.key.startswith(_CONDITIONS) and self.key != CORDONED
+        """Whether it says that the node is not ready: who removes it sees it return."""
+        return self.key.startswith((*_CONDITIONS, *_PASSING)) and self.key != CORDONED
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the node is on its way in or out."""
+        return self.key.startswith(_PASSING)
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):

@@ -81,8 +81,16 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
+class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    reason: str = ""
+    """Error, Completed, OOMKilled; StartError where the runtime could not start it."""
+    message: str = ""
+    exit_code: int = 0
+
+
 class ContainerState(msgspec.Struct, frozen=True, gc=False):
     waiting: Waiting | None = None
+    terminated: Terminated | None = None
 
 
 class DeviceHealth(msgspec.Struct, frozen=True, gc=False, rename=kubernetes_case):
@@ -104,6 +112,8 @@ class AllocatedResource(msgspec.Struct, frozen=True, gc=False):
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str
     state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    """Of the start before."""
     allocated_resources_status: tuple[AllocatedResource, ...] = ()
 
 
@@ -193,6 +203,14 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         ]
         largest = max(ends, key=lambda entry: entry[1], default=("", 0))
         return [*([largest] if largest[1] > 0 else []), *stay]
+
+    @property
+    def is_of_one_node(self) -> bool:
+        """Whether it is for a node by its name, as those of a DaemonSet are."""
+        required = self.spec.affinity.node_affinity.required
+        return (
+            any(term.match_fields for term in required.node_selector_terms) if required else False
+        )
 
     def condition(self, kind: str) -> Condition | None:
         return next((each for each in self.status.conditions if each.type == kind), None)

@@ -4,7 +4,7 @@ What the caller may not read is left out and named: with the rights of one names
 no nodes are seen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
@@ -109,7 +109,9 @@ class WaitingReader:
         names = {*pod.claim_names().values()} - {"", *known} if pod else set[str]()
         found = [self._one(Claim, f"{self._claims}/{name}") for name in sorted(names)]
         every = (*claims, *(claim for claim in found if claim is not None))
-        reads: dict[str, Callable[[], Any]] = {"templates": partial(self._templates, pod)}
+        reads: dict[str, Callable[[], Any]] = {
+            "templates": partial(self._templates, pod, {claim.metadata.name for claim in every})
+        }
         about = sorted({*known, *names, *([pod.metadata.name] if pod else [])})
         for name in about:
             only = {"fieldSelector": f"involvedObject.name={name}"}
@@ -117,9 +119,11 @@ class WaitingReader:
                 self._some, "events", Event, f"{self._core}/events", only
             )
         node = pod.spec.node_name if pod else ""
-        rules = served(self._client, GROUP, "devicetaintrules", RULE_VERSIONS) or RULE_VERSIONS[0]
+        rules = served(self._client, GROUP, "devicetaintrules", RULE_VERSIONS)
         for part in _ON_NODE if node else TO_ALLOCATE:
             kind, path = _COLLECTIONS[part]
+            if part == "rules" and rules is None:
+                continue
             path = path.format(dra=self._dra, rules=f"/apis/{GROUP}/{rules}")
             only = None
             if part == "slices" and node:
@@ -148,7 +152,7 @@ class WaitingReader:
                 if event.involved_object.uid in uids
             ),
             inventory=Inventory(
-                slices=tuple(with_rules(slices, got["rules"])),
+                slices=tuple(with_rules(slices, got.get("rules", ()))),
                 classes=tuple(got.get("classes", ())),
                 claims=tuple(got.get("claims", ())),
                 nodes=tuple(each.node for each in got.get("nodes", ())),
@@ -174,13 +178,15 @@ class WaitingReader:
             self._unreadable.append(f"this version cannot read {some(unreadable)} of {path}")
         return found
 
-    def _templates(self, pod: Pod | None) -> list[str]:
+    def _templates(self, pod: Pod | None, claims: Collection[str]) -> list[str]:
         """Return which of the templates exist whose claims do not, as far as they may be read."""
         names = pod.claim_names() if pod else {}
         missing = {
             claim.resource_claim_template_name
             for claim in (pod.spec.resource_claims if pod else ())
-            if claim.resource_claim_template_name and names.get(claim.name) == ""
+            if claim.resource_claim_template_name
+            and claim.name in names
+            and names[claim.name] not in claims
         }
         folder = f"{self._dra}/namespaces/{self._namespace}/resourceclaimtemplates"
         found: list[str] = []

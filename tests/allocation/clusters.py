@@ -22,9 +22,10 @@ SELECTORS = (
     "device.allowMultipleAllocations == true",
 )
 TAINTS = (
+    {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"},
     {"key": "draguard.dev/lost", "value": "xid-79", "effect": "NoExecute"},
     {"key": "draguard.dev/gpu", "value": "xid-95", "effect": "NoSchedule"},
-    {"key": "draguard.dev/lost", "value": "xid-79", "effect": "NoExecute", "rule": "sick-gpu"},
+    {"key": "team/hold", "effect": "NoSchedule", "rule": "hold"},
     {"key": "example.com/note", "effect": "None"},
 )
 TOLERATIONS = (

@@ -90,6 +90,20 @@ def changes(found: Explanation) -> list[tuple[str, str]]:
     return [(each.what, each.which) for each in found.changes]
 
 
+def test_a_claim_that_is_placed_nowhere_in_particular_closes_no_node() -> None:
+    """Such as one of a device of the network."""
+    anywhere = msgspec.convert(
+        {
+            "metadata": {"name": "net", "namespace": "team"},
+            "status": {"allocation": {"devices": {"results": []}}},
+        },
+        Claim,
+    )
+    found = explained(pod("net", "job"), anywhere, waiting(name="job"))
+
+    assert found.finding.reason == "Allocatable"
+
+
 class TestAPodWithAClaimThatIsPlaced:
     """Claim `first` is on node-a already, so all of the pod has to be there."""
 
@@ -107,7 +121,7 @@ class TestAPodWithAClaimThatIsPlaced:
         found = explained(
             pod("first", "second"),
             placed("first", "node-a"),
-            waiting(name="second"),
+            waiting(request(count=2), name="second"),
             slices=(gpus("node-a"), gpus("node-b", 2)),
         )
 
@@ -155,6 +169,99 @@ class TestNodesThatKeepThePodAway:
 
         assert found.finding.reason == "NodeNotReady"
         assert changes(found) == [("MakeReady", f"node-a (node.kubernetes.io/{key})")]
+
+    def test_a_node_that_is_dead_as_well_is_nothing_to_tolerate(self) -> None:
+        taints = (
+            NodeTaint("nvidia.com/gpu", "", "NoSchedule"),
+            NodeTaint("node.kubernetes.io/unreachable", "", "NoSchedule"),
+        )
+        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+
+        assert changes(found) == []
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "ToBeDeletedByClusterAutoscaler",
+            "karpenter.sh/disrupted",
+            "node.cilium.io/agent-not-ready",
+            "node.kubernetes.io/out-of-service",
+            "node.cloudprovider.kubernetes.io/shutdown",
+        ],
+    )
+    def test_a_node_on_its_way_in_or_out_is_left_alone(self, key: str) -> None:
+        leaves = Node("node-a", taints=(NodeTaint(key, "", "NoSchedule"),))
+        found = explained(pod("job"), waiting(), nodes=(leaves,))
+
+        assert found.finding.reason == "NodeNotReady"
+        assert changes(found) == []
+
+    def test_a_node_that_is_not_ready_and_tainted_has_two_faults(self) -> None:
+        taints = (
+            NodeTaint("node.kubernetes.io/not-ready", "", "NoSchedule"),
+            NodeTaint("nvidia.com/gpu", "", "NoSchedule"),
+        )
+        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+
+        assert changes(found) == []
+
+    def test_a_pod_of_a_daemon_set_stays_on_its_node(self) -> None:
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]}
+        required = {"nodeSelectorTerms": [term]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        found = explained(pod("job", affinity=affinity), waiting(), others=(has("gpu-0", "other"),))
+
+        assert found.finding.reason == "Allocated"
+        assert changes(found) == [("Free", "team/other")]
+
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            {"nodeSelector": {"zone": "a", "disk": "ssd"}},
+            {
+                "nodeSelector": {"zone": "a"},
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+                            ]
+                        }
+                    }
+                },
+            },
+        ],
+        ids=["two labels", "a label and an affinity"],
+    )
+    def test_two_things_that_do_not_choose_a_node_are_two_changes(self, spec: Json) -> None:
+        found = explained(pod("job", **spec), waiting(), nodes=(Node("node-a"),))
+
+        assert found.finding.reason == "NodeAffinity"
+        assert changes(found) == []
+
+    def test_three_nodes_are_enough_to_name(self) -> None:
+        names = [f"node-{letter}" for letter in "abcde"]
+        found = explained(
+            pod("job"),
+            waiting(),
+            slices=tuple(gpus(name) for name in names),
+            nodes=tuple(Node(name, unschedulable=True) for name in names),
+        )
+
+        assert changes(found) == [("Uncordon", name) for name in names[:3]]
+
+    def test_the_pod_s_own_full_pool_comes_before_more_devices_of_others(self) -> None:
+        away = Node("node-b", taints=(NodeTaint("team", "b", "NoSchedule"),))
+        found = explained(
+            pod("job"),
+            waiting(),
+            slices=(gpus("node-a"), gpus("node-b", 4)),
+            others=(has("gpu-0", "other"),),
+            nodes=(Node("node-a"), away),
+        )
+
+        assert found.finding.reason == "Allocated"
+        assert changes(found)[0] == ("Free", "team/other")
 
     def test_a_change_that_is_not_enough_alone_is_not_offered(self) -> None:
         taints = (NodeTaint("a", "", "NoSchedule"),)
@@ -206,6 +313,42 @@ class TestWithFewerRights:
         )
 
         assert found.finding.reason == "NotRead"
+
+    def test_what_would_be_enough_is_not_known_without_nodes(self) -> None:
+        found = explained(
+            pod("job", nodeSelector={"pool": "a"}),
+            waiting(),
+            slices=(gpus("node-a"), gpus("node-b")),
+            others=(has("gpu-0", "other"), placed("stranger", "node-b")),
+            nodes=(),
+            unread={"nodes": "may not list nodes"},
+        )
+
+        assert found.finding.reason == "Allocated"
+        assert changes(found) == []
+
+    def test_slices_that_select_nodes_by_labels_need_nodes(self) -> None:
+        term = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+        by_label = in_slice(device("gpu-0"), nodeSelector={"nodeSelectorTerms": [term]})
+        found = explained(
+            pod("job"),
+            waiting(),
+            slices=(by_label,),
+            nodes=(),
+            unread={"nodes": "may not list nodes"},
+        )
+
+        assert found.finding.reason == "NotRead"
+
+    def test_without_rules_what_is_allocated_stays_so(self) -> None:
+        full = (has("gpu-0", "other"), placed("stranger", "node-b"))
+        unread = {"rules": "may not list devicetaintrules"}
+
+        held = explained(pod("job"), waiting(), others=full, unread=unread)
+        free = explained(pod("job"), waiting(), unread=unread)
+
+        assert held.finding.reason == "Allocated"
+        assert free.finding.reason == "NotRead"
 
     def test_an_object_that_cannot_be_read_is_no_missing_right(self) -> None:
         found = explained(pod("job"), waiting(), unreadable="1 resourceslice cannot be read")
@@ -298,6 +441,45 @@ class TestTheSentence:
         assert found.finding.message.endswith("0 can be had, 2 allocated (team/one, team/two)")
         assert [what for what, _ in changes(found)] == ["Free", "Free", "DropSelector"]
 
+    def test_a_selector_that_fails_on_another_node_fails_the_pod(self) -> None:
+        wants = waiting(request(selectors=[{"cel": {"expression": "fails"}}]))
+        fits = in_slice(device("gpu-0"), pool="node-b", nodeName="node-b")
+        found = explained(
+            pod("job"), wants, slices=(gpus("node-a"), fits), others=(has("gpu-0", "other"),)
+        )
+
+        assert found.finding.reason == "SelectorFails"
+        assert {what for what, _ in changes(found)} <= {"DropSelector"}
+
+    def test_draguard_s_own_taint_is_not_to_be_removed(self) -> None:
+        taint = {"key": "draguard.dev/lost", "effect": "NoSchedule"}
+        sick = (gpus("node-a", taints=[taint]),)
+        found = explained(pod("job"), waiting(), slices=sick)
+
+        assert found.finding.reason == "Tainted"
+        assert changes(found) == []
+        assert "draguard incidents" in found.finding.todo[0]
+
+    def test_all_of_a_node_of_which_one_is_allocated(self) -> None:
+        found = explained(
+            pod("job"),
+            waiting(request(allocationMode="All")),
+            slices=(gpus("node-a", 2),),
+            others=(has("gpu-0", "other"),),
+            nodes=(Node("node-a"),),
+        )
+
+        assert found.finding.reason == "Allocated"
+
+    def test_an_alternative_of_a_class_that_does_not_exist_is_refused(self) -> None:
+        either = [
+            {"name": "a", "deviceClassName": "gpu"},
+            {"name": "b", "deviceClassName": "nope"},
+        ]
+        found = explained(pod("job"), waiting({"name": "r", "firstAvailable": either}))
+
+        assert found.finding.reason == "ClassMissing"
+
     def test_a_request_of_a_later_kubernetes_is_not_evaluated(self) -> None:
         later = waiting({"name": "r", "someday": {}})
 
@@ -317,6 +499,13 @@ class TestDevicesThatThePodHas:
 
         assert self.running().finding.reason == "DeviceTainted"
         assert self.running(tolerations=tolerations).finding.reason == "Running"
+
+    def test_a_taint_without_an_effect_is_no_fault(self) -> None:
+        given = pod("job", nodeName="node-a", status={"phase": "Running", "conditions": []})
+        note = {"key": "team/note", "effect": "None"}
+        found = explained(given, placed("job", "node-a"), slices=(gpus("node-a", taints=[note]),))
+
+        assert found.finding.reason == "Running"
 
     def test_an_incident_is_named(self) -> None:
         given = pod("job", nodeName="node-a", status={"phase": "Running", "conditions": []})
@@ -344,3 +533,12 @@ class TestAClaimWithoutAPod:
 
         assert found.reason == "Unused"
         assert found.todo == ("kubectl delete resourceclaim job frees its devices",)
+
+    @pytest.mark.parametrize("allocated", [True, False])
+    def test_one_that_is_being_deleted_is_not_deleted_again(self, *, allocated: bool) -> None:
+        given = placed("job", "node-a") if allocated else waiting(name="job")
+        meta = msgspec.structs.replace(given.metadata, deletion_timestamp=NOW)
+        found = explained(None, msgspec.structs.replace(given, metadata=meta)).finding
+
+        assert found.reason == "ClaimDeleting"
+        assert not any("kubectl delete" in each for each in found.todo)

@@ -101,8 +101,9 @@ def test_the_sentence_has_the_number_and_the_largest_group() -> None:
 def test_all_of_a_node_is_no_number() -> None:
     given = summary(request(group("Tainted", 1), count=0, free=7), verdict="TooFewTogether")
 
-    assert message(given, "TooFewTogether", None).startswith("it requests all devices of a node")
-    assert next(lines(given)).startswith("request r needs all of a node: of 8 devices")
+    assert message(given, *decisive(given)) == (
+        "request r needs all of a node: of 8 devices of class gpu, 7 can be had, 1 tainted with "
+    )
 
 
 def test_a_selector_shows_what_the_devices_have_instead() -> None:

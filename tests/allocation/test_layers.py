@@ -115,6 +115,19 @@ class TestBeforeTheScheduler:
         assert at(finding) == ("Scheduling", "NoScheduler")
         assert "volcano" in finding.message
 
+    def test_a_template_that_does_not_exist_is_named(self) -> None:
+        of_template = pod(resourceClaims=[{"name": "d", "resourceClaimTemplateName": "one"}])
+
+        assert found(of_template).reason == "TemplateMissing"
+
+    def test_a_claim_of_a_template_that_was_deleted_is_made_anew(self) -> None:
+        status = {"resourceClaimStatuses": [{"name": "d", "resourceClaimName": "train-d-x7"}]}
+        template = [{"name": "d", "resourceClaimTemplateName": "one"}]
+        finding = found(pod(status, resourceClaims=template), templates=frozenset({"one"}))
+
+        assert finding.reason == "ClaimNotCreated"
+        assert not any("create ResourceClaim" in each for each in finding.todo)
+
     def test_a_template_that_makes_no_claim_is_quoted_with_the_newest_event(self) -> None:
         of_template = pod(resourceClaims=[{"name": "d", "resourceClaimTemplateName": "one"}])
         events = (
@@ -165,6 +178,16 @@ class TestBinding:
         assert at(finding) == ("Binding", "BindingFailed")
         assert finding.evidence == ("Because", "no slot")
 
+    def test_a_failure_that_is_not_is_none(self) -> None:
+        fine = claim([self.LATE], devices=[device_status("AttachFailed", "False")])
+
+        assert found(pod(), fine).reason == "BindingPending"
+
+    def test_a_full_claim_that_includes_the_pod_is_not_in_use_by_others(self) -> None:
+        users = [{"name": f"p{n}", "resource": "pods", "uid": f"{n}"} for n in range(256)]
+
+        assert found(pod(), claim([gpu()], reservedFor=users)).reason == "OtherResources"
+
     def test_a_condition_that_is_met_is_passed(self) -> None:
         ready = claim([self.LATE], devices=[device_status("Attached", "True")])
 
@@ -175,7 +198,7 @@ class TestBinding:
         demand = Demand.of(pod(), (), (claim([gpu()]),))
         finding = found(pod(), claim([gpu()]), nodes=(node, Node("node-b")), demand=demand)
 
-        assert at(finding) == ("Binding", "ClaimElsewhere")
+        assert at(finding) == ("Scheduling", "ClaimElsewhere")
         assert finding.evidence == ("node-a: NodeTainted team",)
 
     def test_the_first_attempt_has_no_condition_yet_and_is_no_lack_of_a_scheduler(self) -> None:
@@ -239,7 +262,7 @@ class TestWhatElseTheSchedulerSays:
     def test_a_device_plugin_with_too_few_is_explained_by_numbers(self) -> None:
         message = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
         short = {"conditions": [UNSCHEDULABLE | {"message": message}]}
-        supply = Supply("nvidia.com/gpu", 8, 2, 16, 15, 10, 3)
+        supply = Supply("nvidia.com/gpu", 8, 2, 16, 15, 10, 8, 3)
         finding = found(pod(short, resourceClaims=[]), supplies=(supply,))
 
         assert at(finding) == ("Scheduling", "Insufficient")
@@ -252,9 +275,9 @@ class TestWhatElseTheSchedulerSays:
     @pytest.mark.parametrize(
         ("supply", "why"),
         [
-            (Supply("nvidia.com/gpu", 8, 2, 16, 16, 0, 8), "Insufficient nvidia.com/gpu"),
-            (Supply("nvidia.com/gpu", 8, 2, 16, 16, None, None), "Insufficient nvidia.com/gpu"),
-            (Supply("nvidia.com/gpu", 8, 2, 16, 16, 9, 3), "Insufficient nvidia.com/gpu.shared"),
+            (Supply("nvidia.com/gpu", 8, 2, 16, 16, 0, 8, 8), "Insufficient nvidia.com/gpu"),
+            (Supply("nvidia.com/gpu", 8, 2, 16, 16, None, 8, None), "Insufficient nvidia.com/gpu"),
+            (Supply("nvidia.com/gpu", 8, 2, 16, 16, 9, 8, 3), "Insufficient nvidia.com/gpu.shared"),
         ],
         ids=["enough on one node", "not known", "another resource"],
     )
@@ -266,6 +289,64 @@ class TestWhatElseTheSchedulerSays:
 
         assert at(finding) == ("Scheduling", "OtherResources")
         assert finding.evidence[:2] == ("1 nodes: Insufficient cpu", f"8 nodes: {why}")
+
+    @pytest.mark.parametrize(
+        ("supply", "left", "todo"),
+        [
+            (
+                Supply("nvidia.com/gpu", 16, 2, 16, 16, 0, 8, 8),
+                "the largest has 8 that are well",
+                "request fewer, or add larger nodes",
+            ),
+            (
+                Supply("nvidia.com/gpu", 8, 2, 16, 14, None, 7, None),
+                "the largest has 7 that are well",
+                "request fewer, or add larger nodes; the device plugin calls devices unhealthy: "
+                "see its log",
+            ),
+            (
+                Supply("nvidia.com/gpu", 8, 2, 16, 15, 10, 8, 3),
+                "the emptiest has 3 left",
+                "wait until pods end, or add nodes",
+            ),
+            (
+                Supply("nvidia.com/gpu", 1, 0, 0, 0, None, 0, None),
+                "no node has any",
+                "no device plugin and no DeviceClass offers nvidia.com/gpu: install one",
+            ),
+        ],
+        ids=["larger than any node", "unhealthy", "in use", "nowhere"],
+    )
+    def test_too_few_on_one_node(self, supply: Supply, left: str, todo: str) -> None:
+        message = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+        short = {"conditions": [UNSCHEDULABLE | {"message": message}]}
+        finding = found(pod(short, resourceClaims=[]), supplies=(supply,))
+
+        assert finding.reason == "Insufficient"
+        assert finding.message.endswith(left)
+        assert finding.todo == (todo,)
+
+    def test_a_plugin_whose_use_is_not_known_is_not_denied(self) -> None:
+        message = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+        short = {"conditions": [UNSCHEDULABLE | {"message": message}]}
+        supply = Supply("nvidia.com/gpu", 1, 2, 16, 16, None, 8, None)
+        finding = found(pod(short, resourceClaims=[]), supplies=(supply,))
+
+        assert finding.message == "the scheduler finds no node for it"
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "request r: device class gpu does not exist",
+            "resource claim team/mine is in the process of being allocated",
+        ],
+    )
+    def test_other_words_of_its_device_plugin_are_of_devices(self, words: str) -> None:
+        message = f"0/2 nodes are available: 2 {words}. no new claims to deallocate, preemption: x."
+        fits = Summary("Allocatable", "", {"Allocated": 1}, (), "node-b")
+        stated = {"conditions": [UNSCHEDULABLE | {"message": message}]}
+
+        assert found(pod(stated), claim(), summary=fits).reason == "Allocatable"
 
     def test_refusals_of_devices_are_not_denied(self) -> None:
         message = "0/9 nodes are available: 1 Insufficient cpu, 8 cannot allocate all claims."
@@ -352,6 +433,8 @@ class TestOnTheNode:
             ("CrashLoopBackOff", "back-off 5m0s", "Crashing"),
             ("ImagePullBackOff", "no such image", "ContainerNotStarted"),
             ("ErrImagePull", "image CDI-tools not found", "ContainerNotStarted"),
+            ("RunContainerError", "CDI device injection failed", "CdiDeviceMissing"),
+            ("RunContainerError", "exec: no such file", "ContainerNotStarted"),
         ],
     )
     def test_a_container_that_does_not_start(
@@ -363,8 +446,64 @@ class TestOnTheNode:
         assert at(finding) == ("Runtime", expected)
         assert finding.evidence == (message,)
 
+    def test_what_the_runtime_could_not_start_is_no_crash_of_the_program(self) -> None:
+        waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
+        ended = {"reason": "StartError", "message": "nvml error", "exitCode": 128}
+        status = {"name": "main", "state": waiting, "lastState": {"terminated": ended}}
+        finding = found(on_node(containerStatuses=[status]))
+
+        assert finding.reason == "ContainerNotStarted"
+        assert finding.evidence == ("back-off", "StartError, exit code 128: nvml error")
+
+    def test_a_program_that_is_killed_says_so(self) -> None:
+        waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+        status = {
+            "name": "main",
+            "state": waiting,
+            "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}},
+        }
+        finding = found(on_node("Running", containerStatuses=[status]))
+
+        assert (finding.reason, finding.evidence) == ("Crashing", ("OOMKilled, exit code 137: ",))
+
+    def test_an_init_container_that_runs_is_beyond_preparation(self) -> None:
+        running: Json = {"name": "init", "state": {"running": {}}}
+
+        assert found(on_node(initContainerStatuses=[running])).reason == "Starting"
+
+    def test_why_the_scheduler_waited_is_no_evidence_on_the_node(self) -> None:
+        old = event("FailedScheduling", "2 cannot allocate all claims")
+
+        assert found(on_node(), claim([gpu()]), events=(old,)).evidence == ()
+
+    def test_a_claim_of_a_template_that_was_not_made_yet_is_none_that_is_missing(self) -> None:
+        template = [{"name": "d", "resourceClaimTemplateName": "x"}]
+        given = pod({"conditions": [SCHEDULED]}, nodeName="node-a", resourceClaims=template)
+
+        assert found(given).reason == "Preparing"
+
 
 class TestOnTheDevice:
+    SICK = DeviceNote(GPU, "DeviceSick", "incident gpu-1-1, Tainted: XID 79")
+    TAINTED = DeviceNote(GPU, "DeviceTainted", "tainted gpu.nvidia.com/xid:NoSchedule")
+    CRASHES = (
+        {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "b"}}},
+    )
+
+    def test_a_program_that_ends_on_a_sick_gpu_is_not_blamed(self) -> None:
+        given = on_node("Running", containerStatuses=self.CRASHES)
+        finding = found(given, claim([gpu()]), health=(self.SICK,))
+
+        assert at(finding) == ("Device", "DeviceSick")
+        assert "container main does not start: CrashLoopBackOff" in finding.evidence
+
+    def test_a_taint_beside_a_crash_is_evidence(self) -> None:
+        given = on_node("Running", containerStatuses=self.CRASHES)
+        finding = found(given, claim([gpu()]), health=(self.TAINTED,))
+
+        assert at(finding) == ("Runtime", "Crashing")
+        assert f"{GPU}: {self.TAINTED.text}" in finding.evidence
+
     def test_an_incident_comes_before_the_taint_that_it_has_set(self) -> None:
         notes = (
             DeviceNote(GPU, "DeviceTainted", "tainted draguard.dev/lost:NoExecute by rule x"),

@@ -17,7 +17,7 @@ from tests.allocation.builders import (
     waiting,
 )
 
-LOST = {"key": "draguard.dev/lost", "value": "xid-79", "effect": "NoExecute"}
+LOST = {"key": "gpu.nvidia.com/xid", "value": "xid-79", "effect": "NoExecute"}
 GPU = {"attributes": {"type": {"string": "gpu"}, "root": {"string": "pci-0"}}}
 OTHER = {"attributes": {"type": {"string": "gpu"}, "root": {"string": "pci-1"}}}
 
@@ -48,7 +48,7 @@ def test_a_taint_a_selector_and_nothing_that_does_not_help() -> None:
 
     found = offered(slices, waiting(request(**selector("type:gpu"))), has("gpu-9"))
 
-    assert found == [("DropSelector", "type:gpu"), ("Untaint", "draguard.dev/lost")]
+    assert found == [("DropSelector", "type:gpu"), ("Untaint", "gpu.nvidia.com/xid")]
 
 
 def test_two_reasons_on_the_only_device_have_no_single_change() -> None:

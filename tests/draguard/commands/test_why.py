@@ -133,7 +133,7 @@ def test_a_taint_of_a_rule_is_named_and_removing_it_is_enough(
 ) -> None:
     node(cluster, "node-a", 1)
     selector = {"driver": DRIVER, "pool": "node-a", "device": "gpu-0"}
-    taint = {"key": "draguard.dev/lost", "value": "xid-79", "effect": "NoSchedule"}
+    taint = {"key": "team/hold", "value": "x", "effect": "NoSchedule"}
     rule = {"deviceSelector": selector, "taint": taint}
     cluster.client.create(RULES, {"metadata": {"name": "sick"}, "spec": rule})
     start(cluster, "first")
@@ -142,7 +142,7 @@ def test_a_taint_of_a_rule_is_named_and_removing_it_is_enough(
     found = why("first")
 
     assert found["finding"]["reason"] == "Tainted"
-    assert "tainted with draguard.dev/lost (sick)" in found["finding"]["message"]
+    assert "tainted with team/hold (sick)" in found["finding"]["message"]
     assert changes(found) == [("RemoveRule", "sick")]
     cluster.client.delete(f"{RULES}/sick")
     runs(cluster, "first")
