@@ -11,7 +11,12 @@ IMAGES = ("exporter", "controller")
 MACHINES: Mapping[str, str] = {"amd64": "x86_64", "arm64": "aarch64"}
 """Architectures, in the words of containers and of Linux."""
 LEFT_OUT: Mapping[str, tuple[str, ...]] = {
-    "exporter": ("remediator", "simulator", "example.py"),  # the last is nvidia-ml-py's
+    "exporter": (
+        "allocation",
+        "remediator",
+        "simulator",
+        "example.py",
+    ),  # the last is nvidia-ml-py's
     "controller": ("simulator", "kubernetes/aio"),
 }
 """Folders and files of Python packages that nothing in the image loads."""

@@ -29,12 +29,12 @@ MADE = {
     "usr/local/bin/draguard",
 }
 """What is of no package."""
-OWN = ("draguard", "exporter", "kubeapi", "remediator", "serving")
-OTHERS = {"exporter": ("remediator", "rich"), "controller": ("pynvml", "h2")}
+OWN = ("allocation", "draguard", "exporter", "kubeapi", "remediator", "serving")
+OTHERS = {"exporter": ("allocation", "remediator", "rich"), "controller": ("pynvml", "h2")}
 """What modules of ours import that only the other image has."""
 WHOLE = {
     "exporter": ("exporter", "kubeapi", "serving"),
-    "controller": ("draguard", "kubeapi", "remediator", "serving"),
+    "controller": ("allocation", "draguard", "kubeapi", "remediator", "serving"),
 }
 """Packages of ours that an image uses all of."""
 REFUSE = ("apscheduler.", "kubernetes.leaderelection.example", "rich._win")
@@ -57,7 +57,7 @@ STARTS = {
     "exporter": (("--help",), ("--version",), ("exporter", "--help"), ("exporter", "sensor", "-h")),
     "controller": (
         *(("--help",), ("--version",), ("remediator", "--help"), ("status", "--help")),
-        ("policy", "explain", "--xid", "79"),
+        *(("policy", "explain", "--xid", "79"), ("why", "--help")),
     ),
 }
 

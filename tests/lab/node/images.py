@@ -26,7 +26,7 @@ KEPT = 3
 _DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 _COPIED = (
     *("pyproject.toml", "README.md", "LICENSE", "deploy/image", "deploy/locked"),
-    *("kubeapi", "serving", "exporter", "remediator", "simulator", "draguard"),
+    *("allocation", "kubeapi", "serving", "exporter", "remediator", "simulator", "draguard"),
 )
 
 
