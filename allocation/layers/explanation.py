@@ -67,53 +67,34 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Of extended resources that device plugins serve."""
 
 
+class _Outcome(msgspec.Struct, frozen=True):
+    """What becomes of the claims that wait."""
+
+    summary: Summary | None = None
+    """None: of none, or it is not known, for one of the next two."""
+    changes: tuple[Change, ...] = ()
+    unread: tuple[str, ...] = ()
+    unknown: str = ""
+
+
 def explain(known: Known, answers: Answers) -> Explanation:
     """Return why the pod or the claim waits, or that it does not."""
     pod, stock = known.pod, known.inventory
-    bound = bool(pod and pod.spec.node_name)
-    waiting = tuple(claim for claim in known.claims if claim.status.allocation is None)
-    requested: Mapping[str, int] = {}
-    if pod is not None and not pod.status.extended_resource_claim_status.resource_claim_name:
-        requested = pod.extended_resources()
-        made = pod.extended_claim(classes_of_resources(stock.classes))
-        waiting += (made,) if made else ()
-    if bound:
-        waiting, requested = (), {}
-    demand = Demand.of(pod, waiting, known.claims)
-    unread = {part: why for part, why in known.unread.items() if part in TO_ALLOCATE}
-    if not (waiting or requested):
-        unread = {}
-    summary, changes, by_plugin, unknown = None, (), (), known.unreadable
-    # Devices say enough without nodes and rules, which can only keep more away; not where slices
-    # select nodes by labels, or where a device plugin may serve the pod.
-    specs = [each.spec for each in stock.slices]
-    named_all = all(spec.node_name or spec.all_nodes for spec in specs)
-    without_nodes = "nodes" in unread
-    enough = unread.keys() <= {"nodes", "rules"} and (
-        not without_nodes or (named_all and not requested)
+    demand, requested = _demand(known)
+    outcome = _outcome(known, demand, requested, answers)
+    own = {claim.key for claim in known.claims}
+    changes = tuple(
+        each for each in outcome.changes if each.what != "Free" or each.which not in own
     )
-    if waiting and enough and not unknown:
-        try:
-            partly = Demand(waiting, None, demand.placed) if without_nodes else demand
-            named = {spec.node_name for spec in specs} - {""}
-            stand_ins = tuple(map(Node, sorted(named) or ["any node"]))
-            nodes = stand_ins if without_nodes else stock.nodes
-            summary, changes = _allocation(partly, nodes, stock, answers)
-        except (NodeSelectorError, CapacityError) as error:
-            unknown = str(error)
-    if unread and summary:
-        # What is unread can only keep more away; and what would be enough is not known.
-        summary, changes = None if summary.verdict == "Allocatable" else summary, ()
-        unread = {} if summary else unread
     if pod is None:
         (claim,) = known.claims
-        return Explanation(finding=unused(claim, summary), summary=summary, changes=changes)
-    if requested and not unread:
+        finding = unused(claim, outcome.summary)
+        return Explanation(finding=finding, summary=outcome.summary, changes=changes)
+    by_plugin: tuple[Supply, ...] = ()
+    if requested and not outcome.unread:
         served = classes_of_resources(stock.classes)
         found = supplies(requested, stock.nodes, stock.used)
         by_plugin = tuple(each for each in found if each.nodes or each.resource not in served)
-    own = {claim.key for claim in known.claims}
-    changes = tuple(each for each in changes if each.what != "Free" or each.which not in own)
     view = PodView(
         pod=pod,
         now=known.at,
@@ -122,16 +103,65 @@ def explain(known: Known, answers: Answers) -> Explanation:
         events=known.events,
         demand=demand,
         nodes=() if "nodes" in known.unread else stock.nodes,
-        summary=summary,
+        summary=outcome.summary,
         changes=changes,
         supplies=by_plugin,
-        unread=tuple(unread.values()),
-        unknown=unknown if waiting else "",
+        unread=outcome.unread,
+        unknown=outcome.unknown,
         health=tuple(_notes(known)),
     )
     return Explanation(
-        finding=first_finding(view), summary=summary, changes=changes, supplies=by_plugin
+        finding=first_finding(view), summary=outcome.summary, changes=changes, supplies=by_plugin
     )
+
+
+def _demand(known: Known) -> tuple[Demand, Mapping[str, int]]:
+    """Return what the scheduler still has to find, and what of extended resources."""
+    pod = known.pod
+    if pod is not None and pod.spec.node_name:
+        return Demand.of(pod, (), known.claims), {}
+    waiting = tuple(claim for claim in known.claims if claim.status.allocation is None)
+    requested: Mapping[str, int] = {}
+    if pod is not None and not pod.status.extended_resource_claim_status.resource_claim_name:
+        requested = pod.extended_resources()
+        made = pod.extended_claim(classes_of_resources(known.inventory.classes))
+        waiting += (made,) if made else ()
+    return Demand.of(pod, waiting, known.claims), requested
+
+
+def _outcome(
+    known: Known, demand: Demand, requested: Mapping[str, int], answers: Answers
+) -> _Outcome:
+    """Return what becomes of a demand, as far as what was read says it.
+
+    Devices say enough without nodes and rules, which can only keep more away; not where slices
+    select nodes by labels, or where a device plugin may serve the pod.
+    """
+    stock, nodes = known.inventory, known.inventory.nodes
+    unread = {part: why for part, why in known.unread.items() if part in TO_ALLOCATE}
+    if not (demand.waiting or requested):
+        return _Outcome()
+    hidden = _Outcome(unread=tuple(unread.values()))
+    enough = unread.keys() <= {"nodes", "rules"}
+    if "nodes" in unread:
+        specs = [each.spec for each in stock.slices]
+        enough &= not requested and all(spec.node_name or spec.all_nodes for spec in specs)
+        demand = Demand(demand.waiting, None, demand.placed)
+        named = {spec.node_name for spec in specs} - {""}
+        nodes = tuple(map(Node, sorted(named) or ["any node"]))
+    if not (enough and demand.waiting):
+        return hidden
+    if known.unreadable:
+        return _Outcome(unknown=known.unreadable)
+    try:
+        summary, changes = _allocation(demand, nodes, stock, answers)
+    except (NodeSelectorError, CapacityError) as error:
+        # Something that is published or requested says nothing to the scheduler either.
+        return _Outcome(unknown=str(error))
+    if not unread:
+        return _Outcome(summary, changes)
+    # What would be enough is not known then.
+    return hidden if summary.verdict == "Allocatable" else _Outcome(summary)
 
 
 def _allocation(
