@@ -10,12 +10,12 @@ import msgspec
 from benchmarks.soak import closing
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("histories", "chaos", "fuzz", "drawn", "search", "mutants", "fleet")
+NAMES = ("histories", "chaos", "fuzz", "drawn", "search", "allocations", "mutants", "fleet")
 PATIENCE, START = 3.0, 900.0
 """A part may take three times as long as on a quiet machine, and 15 minutes more."""
 
 HISTORYS_TAKE, FUZZ_TAKES, DRAWN_TAKES = 3000.0, 270.0, 900.0
-SEARCH_TAKES, MUTANTS_TAKE, FLEET_TAKES = 420.0, 3000.0, 420.0
+SEARCH_TAKES, ALLOCATIONS_TAKE, MUTANTS_TAKE, FLEET_TAKES = 420.0, 240.0, 3000.0, 420.0
 """Seconds on two quiet cores; the drawn replays with one process."""
 
 
@@ -55,6 +55,7 @@ def parts(*, seed: int, scale: float = 1.0, jobs: int = 1) -> tuple[Part, ...]:
         _fuzz(seed, of(1_000_000), of(FUZZ_TAKES)),
         _drawn(seed, of(300), of(DRAWN_TAKES), workers=2 if jobs == 1 else 1),
         _search(seed, scale, of(SEARCH_TAKES)),
+        _allocations(seed, of(200), of(ALLOCATIONS_TAKE)),
         _mutants(seed, of(300), of(MUTANTS_TAKE)),
         _fleet(of(10_000), of(750), of(FLEET_TAKES)),
     )
@@ -122,6 +123,18 @@ def _search(seed: int, scale: float, about: float) -> Part:
         figures=closing.properties,
         about=about,
         alone=True,
+        servers=True,
+    )
+
+
+def _allocations(seed: int, tens: int, about: float) -> Part:
+    return Part(
+        name="allocations",
+        what=f"{10 * tens:,} clusters, allocated by us and by Kubernetes' own code",
+        command=_pytest(*_hypothesis(seed), "--timeout", "0", "tests/allocation/test_agreement.py"),
+        environment={"ALLOCATIONS": str(tens)},
+        figures=closing.properties,
+        about=about,
         servers=True,
     )
 

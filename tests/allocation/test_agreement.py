@@ -1,5 +1,6 @@
 """On each drawn cluster we say what Kubernetes' own allocator does, and why it takes no device."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -191,7 +192,7 @@ def test_each_change_that_is_offered_gives_the_claims_their_devices(dra_oracle_b
     assert kinds.keys() == CHANGES.keys()
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=int(os.environ.get("ALLOCATIONS", examples(20))))
 @given(st.lists(st.integers(FOR_CHANGES, 2**32), min_size=10, max_size=10, unique=True))
 def test_clusters_that_are_drawn_anew(dra_oracle_built: Path, seeds: list[int]) -> None:
     for compare in (outcomes_that_differ, devices_that_differ, changes_in_vain):

@@ -380,7 +380,9 @@ class TestTheParts:
             if "987654" in (*found.command, *found.environment.values())
         }
 
-        assert taken == {"histories", "chaos", "fuzz", "drawn", "search", "mutants"}
+        assert taken == {
+            *("histories", "chaos", "fuzz", "drawn", "search", "allocations", "mutants")
+        }
 
     def test_are_as_small_as_requested(self) -> None:
         small = {found.name: found for found in parts(seed=1, scale=0.01)}
