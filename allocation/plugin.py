@@ -52,7 +52,7 @@ def supplies(
     return tuple(found)
 
 
-def requested_by_node(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
+def requests_by_node(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
     """Return what pods request of each extended resource, by node."""
     found: dict[str, dict[str, int]] = {}
     for pod in pods:

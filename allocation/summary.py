@@ -210,11 +210,11 @@ class _Look:
         """
         found: list[RequestSummary] = []
         for each in requests:
-            like = [one for one in requests if one.device_class == each.device_class]
-            keys = [(one.claim, one.request, one.alternative) for one in like]
+            like = [other for other in requests if other.device_class == each.device_class]
+            keys = [(other.claim, other.request, other.alternative) for other in like]
             known = all(key in self._exclusive and not key[2] for key in keys)
             free = frozenset[Device]().union(*(self._exclusive.get(key, ()) for key in keys))
-            lacks = sum(max(one.count, 1) for one in like) - len(free) if known else 0
+            lacks = sum(max(other.count, 1) for other in like) - len(free) if known else 0
             found.append(msgspec.structs.replace(each, lacks=max(each.lacks, lacks)))
         return tuple(found)
 

@@ -70,8 +70,8 @@ def _conditions(claim: Claim) -> Finding | None:
     return Finding(
         layer="Binding",
         reason="BindingPending",
-        message=f"claim {claim.metadata.name} is allocated, and the scheduler waits for its driver "
-        f"to make {len(missing)} device{'s' * (len(missing) > 1)} ready{until}",
+        message=f"claim {claim.metadata.name} is allocated, and the scheduler waits for "
+        f"conditions of its driver{until}",
         since=begun,
         evidence=tuple(missing),
         todo=("the driver sets these conditions in status.devices of the claim: see its log",),

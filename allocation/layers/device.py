@@ -7,10 +7,10 @@ def device(view: PodView) -> Finding | None:
     """Return what is wrong with a device of a pod that has a node."""
     if not view.pod.spec.node_name:
         return None
-    return _noted(view) or _unhealthy(view) or _not_ready(view)
+    return _note(view) or _unhealthy(view) or _not_ready(view)
 
 
-def _noted(view: PodView) -> Finding | None:
+def _note(view: PodView) -> Finding | None:
     if not view.health:
         return None
     first, *_ = sorted(view.health, key=lambda note: note.reason != "DeviceSick")
@@ -22,7 +22,7 @@ def _noted(view: PodView) -> Finding | None:
         todo=(
             ("draguard incidents shows what is known, and what Draguard does",)
             if first.reason == "DeviceSick"
-            else ("draguard status counts taints; who has set it takes it away",)
+            else ("its driver, or who has made the DeviceTaintRule, removes the taint",)
         ),
     )
 

@@ -9,8 +9,8 @@ from allocation.answers import Answers
 from allocation.capacity import CapacityError
 from allocation.demand import Demand
 from allocation.layers.allocation import CHANGES
+from allocation.layers.claim_without_pod import claim_without_pod
 from allocation.layers.finding import DeviceNote, Finding, PodView
-from allocation.layers.unused import unused
 from allocation.layers.walk import first_finding
 from allocation.model.claims import BLOCKING, Claim, DeviceClass
 from allocation.model.events import Event
@@ -88,7 +88,7 @@ def explain(known: Known, answers: Answers) -> Explanation:
     )
     if pod is None:
         (claim,) = known.claims
-        finding = unused(claim, outcome.summary)
+        finding = claim_without_pod(claim, outcome.summary)
         return Explanation(finding=finding, summary=outcome.summary, changes=changes)
     by_plugin: tuple[Supply, ...] = ()
     if requested and not outcome.unread:

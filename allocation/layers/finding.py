@@ -117,7 +117,9 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     def last_event(self, *reasons: str) -> Event | None:
         """Return the newest event for one of these reasons."""
         found = [each for each in self.events if each.reason in reasons]
-        return max(found, key=lambda each: (each.seen is not None, each.seen), default=None)
+        return max(
+            found, key=lambda each: (each.last_seen is not None, each.last_seen), default=None
+        )
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,22 +49,20 @@ def preparation(view: PodView) -> Finding | None:
     if event is None or event.reason == _NO_SANDBOX:
         return _not_begun(view, since)
     down = _DOWN.search(event.message)
-    if down:
-        return Finding(
-            layer="Preparation",
-            reason="DriverDown",
-            message=f"DRA driver {down[1] or down[2]} does not answer the kubelet of {node}",
-            since=since,
-            evidence=(event.message,),
-            todo=(f"start the driver's pod on {node}, or see its log",),
-        )
+    driver = (down[1] or down[2]) if down else ""
     return Finding(
         layer="Preparation",
-        reason="PreparationFailed",
-        message=f"its devices could not be prepared on {node}",
+        reason="DriverDown" if driver else "PreparationFailed",
+        message=f"DRA driver {driver} does not answer the kubelet of {node}"
+        if driver
+        else f"its devices could not be prepared on {node}",
         since=since,
         evidence=(event.message,),
-        todo=(f"see the log of the driver's pod on {node}; the kubelet tries again",),
+        todo=(
+            f"start the driver's pod on {node}, or see its log"
+            if driver
+            else f"see the log of the driver's pod on {node}; the kubelet tries again",
+        ),
     )
 
 
@@ -108,7 +106,9 @@ def runtime(view: PodView) -> Finding | None:
         )
     if pod.status.phase != "Pending":
         return None
-    newest = max(view.events, key=lambda each: (each.seen is not None, each.seen), default=None)
+    newest = max(
+        view.events, key=lambda each: (each.last_seen is not None, each.last_seen), default=None
+    )
     return Finding(
         layer="Runtime",
         reason="Starting",

@@ -74,7 +74,7 @@ def first_finding(view: PodView) -> Finding:
         layer="Running",
         reason="Running",
         message=f"it runs on {pod.spec.node_name}" + (f" with {devices}" if devices else ""),
-        todo=("whether it uses its devices: dashboard Claims, panel Devices by claim",)
+        todo=("whether it uses its devices: dashboard Claim, panel Devices by claim",)
         if devices
         else (),
     )

@@ -26,6 +26,6 @@ class Event(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True)
     event_time: datetime | None = None
 
     @property
-    def seen(self) -> datetime | None:
-        """When it was seen last, as far as is known."""
+    def last_seen(self) -> datetime | None:
+        """As far as is known."""
         return self.last_timestamp or self.event_time or self.metadata.creation_timestamp

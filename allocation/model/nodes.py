@@ -121,12 +121,12 @@ class StoredNode(msgspec.Struct, frozen=True, gc=False):
             self.metadata.labels,
             self.spec.unschedulable,
             self.spec.taints,
-            extended(self.status.capacity),
-            extended(self.status.allocatable),
+            amounts_of_extended(self.status.capacity),
+            amounts_of_extended(self.status.allocatable),
         )
 
 
-def extended(amounts: Mapping[str, str | int]) -> dict[str, int]:
+def amounts_of_extended(amounts: Mapping[str, str | int]) -> dict[str, int]:
     """Return the extended resources among amounts: of a domain that is not Kubernetes' own."""
     found: dict[str, int] = {}
     for name, amount in amounts.items():

@@ -20,7 +20,7 @@ from allocation.model.claims import (
     Request,
     Toleration,
 )
-from allocation.model.nodes import CORDONED, Node, NodeSelector, NodeTaint, extended
+from allocation.model.nodes import CORDONED, Node, NodeSelector, NodeTaint, amounts_of_extended
 from kubeapi.types import NamespacedMeta, kubernetes_case
 
 NodeWhy = Literal["ClaimElsewhere", "NodeCordoned", "NodeNotReady", "NodeTainted", "NodeAffinity"]
@@ -180,7 +180,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     def _names(self) -> set[str]:
         every = (*self.spec.init_containers, *self.spec.containers)
         return {
-            name for each in every for name, n in extended(each.resources.requests).items() if n
+            name
+            for each in every
+            for name, n in amounts_of_extended(each.resources.requests).items()
+            if n
         }
 
     def _sizes(self, resource: str) -> list[tuple[str, int]]:
@@ -193,7 +196,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         every = [
             (each.name, each in later or each.restart_policy == "Always", amount)
             for each in (*early, *later)
-            if (amount := extended(each.resources.requests).get(resource, 0))
+            if (amount := amounts_of_extended(each.resources.requests).get(resource, 0))
         ]
         stay = [(name, amount) for name, stays, amount in every if stays]
         ends = [

@@ -16,7 +16,7 @@ from allocation.model.events import Event
 from allocation.model.nodes import StoredNode
 from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice, TaintRule, with_rules
-from allocation.plugin import requested_by_node
+from allocation.plugin import requests_by_node
 from draguard.cluster.listing import OnPage, listed
 from draguard.cluster.reading import side_by_side
 from draguard.connection.errors import forbidden
@@ -156,7 +156,7 @@ class WaitingReader:
                 classes=tuple(got.get("classes", ())),
                 claims=tuple(got.get("claims", ())),
                 nodes=tuple(each.node for each in got.get("nodes", ())),
-                used=requested_by_node(got["pods"])
+                used=requests_by_node(got["pods"])
                 if counts and "every pod" not in self._unread
                 else None,
             ),

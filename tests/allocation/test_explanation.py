@@ -50,7 +50,7 @@ def pod(*claims: str, gpus: int = 0, message: str = "", **fields: Any) -> Pod:
     return msgspec.convert({"metadata": metadata, "spec": spec | fields, "status": status}, Pod)
 
 
-def placed(name: str, node: str, **fields: Any) -> Claim:
+def claim_on_node(name: str, node: str, **fields: Any) -> Claim:
     """Return a claim that has gpu-0 of a node."""
     result = {"driver": DRIVER, "pool": node, "device": "gpu-0", **fields}
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
@@ -69,7 +69,7 @@ def gpus(node: str, number: int = 1, **fields: Any) -> ResourceSlice:
     return in_slice(*devices, pool=node, nodeName=node)
 
 
-def explained(
+def explanation(
     of: Pod | None,
     *claims: Claim,
     slices: tuple[ResourceSlice, ...] = (gpus("node-a"), gpus("node-b")),
@@ -99,7 +99,7 @@ def test_a_claim_that_is_placed_nowhere_in_particular_closes_no_node() -> None:
         },
         Claim,
     )
-    found = explained(pod("net", "job"), anywhere, waiting(name="job"))
+    found = explanation(pod("net", "job"), anywhere, waiting(name="job"))
 
     assert found.finding.reason == "Allocatable"
 
@@ -108,19 +108,19 @@ class TestAPodWithAClaimThatIsPlaced:
     """Claim `first` is on node-a already, so all of the pod has to be there."""
 
     def test_devices_elsewhere_do_not_help_and_no_stranger_is_named(self) -> None:
-        found = explained(
+        found = explanation(
             pod("first", "second"),
-            placed("first", "node-a"),
+            claim_on_node("first", "node-a"),
             waiting(name="second"),
-            others=(placed("stranger", "node-b"),),
+            others=(claim_on_node("stranger", "node-b"),),
         )
 
         assert changes(found) == []
 
     def test_a_free_device_elsewhere_is_not_allocatable(self) -> None:
-        found = explained(
+        found = explanation(
             pod("first", "second"),
-            placed("first", "node-a"),
+            claim_on_node("first", "node-a"),
             waiting(request(count=2), name="second"),
             slices=(gpus("node-a"), gpus("node-b", 2)),
         )
@@ -129,9 +129,9 @@ class TestAPodWithAClaimThatIsPlaced:
         assert changes(found) == []
 
     def test_where_it_is_the_rest_is_looked_for(self) -> None:
-        found = explained(
+        found = explanation(
             pod("first", "second"),
-            placed("first", "node-a"),
+            claim_on_node("first", "node-a"),
             waiting(name="second"),
             slices=(gpus("node-a", 2), gpus("node-b")),
             others=(has("gpu-1", "other"),),
@@ -139,9 +139,22 @@ class TestAPodWithAClaimThatIsPlaced:
 
         assert changes(found) == [("Free", "team/other")]
 
+    def test_a_cordoned_node_where_it_is_not_is_closed_by_the_claim(self) -> None:
+        found = explanation(
+            pod("first", "second"),
+            claim_on_node("first", "node-a"),
+            waiting(request(count=2), name="second"),
+            slices=(gpus("node-a"), gpus("node-b", 2)),
+            nodes=(Node("node-a"), Node("node-b", unschedulable=True)),
+        )
+
+        assert found.finding.reason == "ClaimElsewhere"
+
     def test_two_on_two_nodes_are_together_nowhere(self) -> None:
-        found = explained(
-            pod("first", "second"), placed("first", "node-a"), placed("second", "node-b")
+        found = explanation(
+            pod("first", "second"),
+            claim_on_node("first", "node-a"),
+            claim_on_node("second", "node-b"),
         )
 
         assert found.finding.reason == "ClaimElsewhere"
@@ -151,21 +164,21 @@ class TestAPodWithAClaimThatIsPlaced:
 class TestNodesThatKeepThePodAway:
     def test_a_taint_of_a_pool_is_tolerated_and_not_removed(self) -> None:
         taints = (NodeTaint("nvidia.com/gpu", "present", "NoSchedule"),)
-        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+        found = explanation(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
 
         assert found.finding.reason == "NodeTainted"
         assert changes(found) == [("Tolerate", "nvidia.com/gpu of node node-a")]
 
     def test_two_taints_are_tolerated_together(self) -> None:
         taints = (NodeTaint("a", "", "NoSchedule"), NodeTaint("b", "", "NoExecute"))
-        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+        found = explanation(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
 
         assert changes(found) == [("Tolerate", "a, b of node node-a")]
 
     @pytest.mark.parametrize("key", ["unreachable", "not-ready", "memory-pressure"])
     def test_a_condition_of_a_node_is_repaired_and_never_untainted(self, key: str) -> None:
         taints = (NodeTaint(f"node.kubernetes.io/{key}", "", "NoSchedule"),)
-        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+        found = explanation(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
 
         assert found.finding.reason == "NodeNotReady"
         assert changes(found) == [("MakeReady", f"node-a (node.kubernetes.io/{key})")]
@@ -175,7 +188,7 @@ class TestNodesThatKeepThePodAway:
             NodeTaint("nvidia.com/gpu", "", "NoSchedule"),
             NodeTaint("node.kubernetes.io/unreachable", "", "NoSchedule"),
         )
-        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+        found = explanation(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
 
         assert changes(found) == []
 
@@ -191,7 +204,7 @@ class TestNodesThatKeepThePodAway:
     )
     def test_a_node_on_its_way_in_or_out_is_left_alone(self, key: str) -> None:
         leaves = Node("node-a", taints=(NodeTaint(key, "", "NoSchedule"),))
-        found = explained(pod("job"), waiting(), nodes=(leaves,))
+        found = explanation(pod("job"), waiting(), nodes=(leaves,))
 
         assert found.finding.reason == "NodeNotReady"
         assert changes(found) == []
@@ -201,7 +214,7 @@ class TestNodesThatKeepThePodAway:
             NodeTaint("node.kubernetes.io/not-ready", "", "NoSchedule"),
             NodeTaint("nvidia.com/gpu", "", "NoSchedule"),
         )
-        found = explained(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
+        found = explanation(pod("job"), waiting(), nodes=(Node("node-a", taints=taints),))
 
         assert changes(found) == []
 
@@ -209,7 +222,9 @@ class TestNodesThatKeepThePodAway:
         term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]}
         required = {"nodeSelectorTerms": [term]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-        found = explained(pod("job", affinity=affinity), waiting(), others=(has("gpu-0", "other"),))
+        found = explanation(
+            pod("job", affinity=affinity), waiting(), others=(has("gpu-0", "other"),)
+        )
 
         assert found.finding.reason == "Allocated"
         assert changes(found) == [("Free", "team/other")]
@@ -234,14 +249,28 @@ class TestNodesThatKeepThePodAway:
         ids=["two labels", "a label and an affinity"],
     )
     def test_two_things_that_do_not_choose_a_node_are_two_changes(self, spec: Json) -> None:
-        found = explained(pod("job", **spec), waiting(), nodes=(Node("node-a"),))
+        found = explanation(pod("job", **spec), waiting(), nodes=(Node("node-a"),))
 
         assert found.finding.reason == "NodeAffinity"
         assert changes(found) == []
 
+    def test_the_nearest_node_has_most_devices_that_one_thing_keeps_away(self) -> None:
+        taint = {"key": "team/hold", "effect": "NoSchedule"}
+        names = [f"node-{letter}" for letter in "abcd"]
+        found = explanation(
+            pod("job"),
+            waiting(request(count=2)),
+            slices=(*(gpus(name) for name in names[:3]), gpus("node-d", 2, taints=[taint])),
+            nodes=tuple(map(Node, names)),
+        )
+
+        assert found.summary
+        assert found.summary.near[0] == "node-d"
+        assert ("Untaint", "team/hold") in changes(found)
+
     def test_three_nodes_are_enough_to_name(self) -> None:
         names = [f"node-{letter}" for letter in "abcde"]
-        found = explained(
+        found = explanation(
             pod("job"),
             waiting(),
             slices=tuple(gpus(name) for name in names),
@@ -252,7 +281,7 @@ class TestNodesThatKeepThePodAway:
 
     def test_the_pod_s_own_full_pool_comes_before_more_devices_of_others(self) -> None:
         away = Node("node-b", taints=(NodeTaint("team", "b", "NoSchedule"),))
-        found = explained(
+        found = explanation(
             pod("job"),
             waiting(),
             slices=(gpus("node-a"), gpus("node-b", 4)),
@@ -267,13 +296,13 @@ class TestNodesThatKeepThePodAway:
         taints = (NodeTaint("a", "", "NoSchedule"),)
         cordoned = Node("node-a", unschedulable=True, taints=taints)
 
-        assert changes(explained(pod("job"), waiting(), nodes=(cordoned,))) == []
+        assert changes(explanation(pod("job"), waiting(), nodes=(cordoned,))) == []
 
 
 class TestWithFewerRights:
     def test_without_nodes_no_device_plugin_is_denied(self) -> None:
         short = pod(gpus=1, message="0/9 nodes are available: 9 Insufficient nvidia.com/gpu.")
-        found = explained(short, nodes=(), unread={"nodes": "may not list nodes"})
+        found = explanation(short, nodes=(), unread={"nodes": "may not list nodes"})
 
         assert found.finding.reason == "NotRead"
         assert found.finding.evidence == (
@@ -293,9 +322,9 @@ class TestWithFewerRights:
         assert explain(known, Answers(evaluate)).finding.reason == "NotRead"
 
     def test_a_pod_whose_claims_are_placed_is_not_kept_from_there(self) -> None:
-        found = explained(
+        found = explanation(
             pod("first", nodeSelector={"zone": "a"}, message="0/2 nodes: 2 Insufficient cpu"),
-            placed("first", "node-a"),
+            claim_on_node("first", "node-a"),
             nodes=(),
             unread={"nodes": "may not list nodes"},
         )
@@ -304,7 +333,7 @@ class TestWithFewerRights:
 
     def test_devices_of_all_nodes_are_seen_without_any_node(self) -> None:
         anywhere = in_slice(device("gpu-0"), allNodes=True)
-        found = explained(
+        found = explanation(
             pod("job"),
             waiting(),
             slices=(anywhere,),
@@ -315,11 +344,11 @@ class TestWithFewerRights:
         assert found.finding.reason == "NotRead"
 
     def test_what_would_be_enough_is_not_known_without_nodes(self) -> None:
-        found = explained(
+        found = explanation(
             pod("job", nodeSelector={"pool": "a"}),
             waiting(),
             slices=(gpus("node-a"), gpus("node-b")),
-            others=(has("gpu-0", "other"), placed("stranger", "node-b")),
+            others=(has("gpu-0", "other"), claim_on_node("stranger", "node-b")),
             nodes=(),
             unread={"nodes": "may not list nodes"},
         )
@@ -330,7 +359,7 @@ class TestWithFewerRights:
     def test_slices_that_select_nodes_by_labels_need_nodes(self) -> None:
         term = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
         by_label = in_slice(device("gpu-0"), nodeSelector={"nodeSelectorTerms": [term]})
-        found = explained(
+        found = explanation(
             pod("job"),
             waiting(),
             slices=(by_label,),
@@ -341,17 +370,17 @@ class TestWithFewerRights:
         assert found.finding.reason == "NotRead"
 
     def test_without_rules_what_is_allocated_stays_so(self) -> None:
-        full = (has("gpu-0", "other"), placed("stranger", "node-b"))
+        full = (has("gpu-0", "other"), claim_on_node("stranger", "node-b"))
         unread = {"rules": "may not list devicetaintrules"}
 
-        held = explained(pod("job"), waiting(), others=full, unread=unread)
-        free = explained(pod("job"), waiting(), unread=unread)
+        held = explanation(pod("job"), waiting(), others=full, unread=unread)
+        free = explanation(pod("job"), waiting(), unread=unread)
 
         assert held.finding.reason == "Allocated"
         assert free.finding.reason == "NotRead"
 
     def test_an_object_that_cannot_be_read_is_no_missing_right(self) -> None:
-        found = explained(pod("job"), waiting(), unreadable="1 resourceslice cannot be read")
+        found = explanation(pod("job"), waiting(), unreadable="1 resourceslice cannot be read")
 
         assert found.finding.reason == "NotEvaluated"
         assert found.finding.message.endswith("1 resourceslice cannot be read")
@@ -377,9 +406,9 @@ class TestExtendedResources:
         assert changes(found) == [("Free", "team/other")]
 
     def test_a_claim_that_the_scheduler_has_made_is_not_made_again(self) -> None:
-        made = placed("train-x", "node-a", bindingConditions=["Attached"])
+        made = claim_on_node("train-x", "node-a", bindingConditions=["Attached"])
         status = {"extendedResourceClaimStatus": {"resourceClaimName": "train-x"}}
-        found = explained(pod(gpus=1, status=status), made, others=())
+        found = explanation(pod(gpus=1, status=status), made, others=())
 
         assert found.finding.reason == "BindingPending"
         assert changes(found) == []
@@ -387,7 +416,7 @@ class TestExtendedResources:
     def test_two_containers_and_one_gpu_are_too_few_and_not_apart(self) -> None:
         each = {"resources": {"requests": {GPU: "1"}}}
         two = pod(containers=[{"name": "a", **each}, {"name": "b", **each}])
-        found = explained(two, slices=(gpus("node-a"),))
+        found = explanation(two, slices=(gpus("node-a"),))
 
         assert found.finding.reason == "TooFew"
         assert found.finding.message == (
@@ -397,7 +426,7 @@ class TestExtendedResources:
     def test_enough_gpus_on_a_plugin_node_are_not_the_reason(self) -> None:
         node = Node("node-a", capacity={GPU: 8}, allocatable={GPU: 8})
         message = "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu."
-        found = explained(
+        found = explanation(
             pod(gpus=1, message=message), slices=(), nodes=(node, Node("cpu")), used={}
         )
 
@@ -411,15 +440,31 @@ class TestExtendedResources:
             "0/2 nodes are available: 1 node(s) had untolerated taint(s), "
             "1 Insufficient nvidia.com/gpu."
         )
-        found = explained(
+        found = explanation(
             pod(gpus=1, message=message), slices=(), nodes=(node, Node("cpu")), used={}
         )
 
         assert found.finding.reason == "OtherResources"
         assert found.finding.evidence[0] == "1 nodes: node(s) had untolerated taint(s)"
 
+    def test_a_resource_that_nothing_offers_is_named(self) -> None:
+        short = pod(
+            containers=[{"name": "m", "resources": {"requests": {NIC: "1"}}}],
+            message="0/2 nodes are available: 2 Insufficient example.com/nic.",
+        )
+        found = explanation(short, slices=(), used={})
+
+        assert found.finding.reason == "Insufficient"
+        assert found.finding.message.endswith("no node has any")
+
+    def test_a_plugin_that_has_lost_all_of_its_gpus_leaves_them_to_dra(self) -> None:
+        node = Node("node-a", capacity={GPU: 8}, allocatable={GPU: 0})
+        found = explanation(pod(gpus=1), slices=(), nodes=(node,), used={})
+
+        assert found.finding.reason == "NoDevices"
+
     def test_one_gpu_each_on_two_nodes_are_named_without_a_claim_of_ours(self) -> None:
-        found = explained(pod(gpus=2))
+        found = explanation(pod(gpus=2))
 
         assert found.finding.todo == (f"enough alone: request one device in main/{GPU}",)
 
@@ -430,7 +475,7 @@ class TestTheSentence:
         old = [device(f"old-{n}", attributes={"model": {"string": "A100"}}) for n in range(6)]
         new = [device(f"new-{n}", attributes={"model": {"string": "H100"}}) for n in range(2)]
         wants = waiting(request(selectors=[{"cel": {"expression": "model:H100"}}]))
-        found = explained(
+        found = explanation(
             pod("job"),
             wants,
             slices=(in_slice(*old, *new),),
@@ -444,7 +489,7 @@ class TestTheSentence:
     def test_a_selector_that_fails_on_another_node_fails_the_pod(self) -> None:
         wants = waiting(request(selectors=[{"cel": {"expression": "fails"}}]))
         fits = in_slice(device("gpu-0"), pool="node-b", nodeName="node-b")
-        found = explained(
+        found = explanation(
             pod("job"), wants, slices=(gpus("node-a"), fits), others=(has("gpu-0", "other"),)
         )
 
@@ -454,14 +499,48 @@ class TestTheSentence:
     def test_draguard_s_own_taint_is_not_to_be_removed(self) -> None:
         taint = {"key": "draguard.dev/lost", "effect": "NoSchedule"}
         sick = (gpus("node-a", taints=[taint]),)
-        found = explained(pod("job"), waiting(), slices=sick)
+        found = explanation(pod("job"), waiting(), slices=sick)
 
         assert found.finding.reason == "Tainted"
         assert changes(found) == []
         assert "draguard incidents" in found.finding.todo[0]
 
+    def test_alternatives_of_a_class_are_not_added_up(self) -> None:
+        either = [
+            {"name": "two", "deviceClassName": "gpu", "count": 2},
+            {"name": "one", "deviceClassName": "gpu"},
+        ]
+        constraint = {"matchAttribute": "gpu.nvidia.com/none"}
+        wants = waiting({"name": "r", "firstAvailable": either}, constraints=[constraint])
+        found = explanation(pod("job"), wants)
+
+        assert found.summary
+        assert [each.lacks for each in found.summary.requests] == [2, 1]
+
+    def test_admin_access_shares_the_device_of_an_ordinary_request(self) -> None:
+        """Which is too small: nothing is missing beside."""
+        both = waiting(
+            request("watch", adminAccess=True), request("work", allocationMode="Someday")
+        )
+        found = explanation(pod("job"), both, slices=(gpus("node-a"),))
+
+        assert found.summary
+        assert [each.lacks for each in found.summary.requests] == [0, 0]
+
+    def test_all_of_a_node_with_some_free_is_no_lack_of_devices(self) -> None:
+        found = explanation(
+            pod("job"),
+            waiting(request(allocationMode="All")),
+            slices=(gpus("node-a", 2),),
+            others=(has("gpu-0", "other"),),
+            nodes=(Node("node-a"),),
+        )
+
+        assert found.summary
+        assert [each.lacks for each in found.summary.requests] == [0]
+
     def test_all_of_a_node_of_which_one_is_allocated(self) -> None:
-        found = explained(
+        found = explanation(
             pod("job"),
             waiting(request(allocationMode="All")),
             slices=(gpus("node-a", 2),),
@@ -476,14 +555,14 @@ class TestTheSentence:
             {"name": "a", "deviceClassName": "gpu"},
             {"name": "b", "deviceClassName": "nope"},
         ]
-        found = explained(pod("job"), waiting({"name": "r", "firstAvailable": either}))
+        found = explanation(pod("job"), waiting({"name": "r", "firstAvailable": either}))
 
         assert found.finding.reason == "ClassMissing"
 
     def test_a_request_of_a_later_kubernetes_is_not_evaluated(self) -> None:
         later = waiting({"name": "r", "someday": {}})
 
-        assert explained(pod("job"), later).finding.reason == "NotEvaluated"
+        assert explanation(pod("job"), later).finding.reason == "NotEvaluated"
 
 
 class TestDevicesThatThePodHas:
@@ -492,7 +571,7 @@ class TestDevicesThatThePodHas:
     def running(self, **fields: Any) -> Explanation:
         given = pod("job", nodeName="node-a", status={"phase": "Running", "conditions": []})
         slices = (gpus("node-a", taints=[self.TAINT]),)
-        return explained(given, placed("job", "node-a", **fields), slices=slices)
+        return explanation(given, claim_on_node("job", "node-a", **fields), slices=slices)
 
     def test_a_taint_that_its_request_tolerates_is_none_of_its_business(self) -> None:
         tolerations = [{"key": "team/soft", "operator": "Exists"}]
@@ -503,14 +582,18 @@ class TestDevicesThatThePodHas:
     def test_a_taint_without_an_effect_is_no_fault(self) -> None:
         given = pod("job", nodeName="node-a", status={"phase": "Running", "conditions": []})
         note = {"key": "team/note", "effect": "None"}
-        found = explained(given, placed("job", "node-a"), slices=(gpus("node-a", taints=[note]),))
+        found = explanation(
+            given, claim_on_node("job", "node-a"), slices=(gpus("node-a", taints=[note]),)
+        )
 
         assert found.finding.reason == "Running"
 
     def test_an_incident_is_named(self) -> None:
         given = pod("job", nodeName="node-a", status={"phase": "Running", "conditions": []})
         name = Device(DRIVER, "node-a", "gpu-0")
-        found = explained(given, placed("job", "node-a"), incidents={name: "incident gpu-1-1"})
+        found = explanation(
+            given, claim_on_node("job", "node-a"), incidents={name: "incident gpu-1-1"}
+        )
 
         assert found.finding.reason == "DeviceSick"
 
@@ -519,26 +602,26 @@ class TestAClaimWithoutAPod:
     def test_what_reserves_it_is_named_and_nothing_is_deleted(self) -> None:
         group = {"name": "gang", "resource": "podgroups", "uid": "7"}
         reserved = msgspec.convert(
-            msgspec.to_builtins(placed("job", "node-a"))
+            msgspec.to_builtins(claim_on_node("job", "node-a"))
             | {"status": {"allocation": {}, "reservedFor": [group]}},
             Claim,
         )
-        found = explained(None, reserved).finding
+        found = explanation(None, reserved).finding
 
         assert (found.reason, found.todo) == ("Reserved", ())
         assert "podgroups gang" in found.message
 
     def test_one_that_is_free_says_what_frees_its_devices(self) -> None:
-        found = explained(None, placed("job", "node-a")).finding
+        found = explanation(None, claim_on_node("job", "node-a")).finding
 
         assert found.reason == "Unused"
         assert found.todo == ("kubectl delete resourceclaim job frees its devices",)
 
     @pytest.mark.parametrize("allocated", [True, False])
     def test_one_that_is_being_deleted_is_not_deleted_again(self, *, allocated: bool) -> None:
-        given = placed("job", "node-a") if allocated else waiting(name="job")
+        given = claim_on_node("job", "node-a") if allocated else waiting(name="job")
         meta = msgspec.structs.replace(given.metadata, deletion_timestamp=NOW)
-        found = explained(None, msgspec.structs.replace(given, metadata=meta)).finding
+        found = explanation(None, msgspec.structs.replace(given, metadata=meta)).finding
 
         assert found.reason == "ClaimDeleting"
         assert not any("kubectl delete" in each for each in found.todo)

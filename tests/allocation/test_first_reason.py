@@ -98,6 +98,14 @@ def test_the_sentence_has_the_number_and_the_largest_group() -> None:
     )
 
 
+def test_fewer_devices_than_are_requested_are_no_shortage_of_several_requests() -> None:
+    given = summary(request(count=3, free=2))
+
+    assert message(given, *decisive(given)) == (
+        "request r needs 3: of 2 devices of class gpu, 2 can be had"
+    )
+
+
 def test_all_of_a_node_is_no_number() -> None:
     given = summary(request(group("Tainted", 1), count=0, free=7), verdict="TooFewTogether")
 

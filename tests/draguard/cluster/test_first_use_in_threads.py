@@ -11,7 +11,9 @@ import os
 import sys
 from threading import Barrier, Thread
 import msgspec
-from draguard.cluster.reading import KINDS
+from draguard.cluster import reading, waiting
+
+KINDS = (*reading.KINDS, *waiting.KINDS)
 
 OBJECT = b'{"metadata": {"name": "a"}, "spec": {"node": "a", "uuid": "b", "fault": "gpu"}}'
 

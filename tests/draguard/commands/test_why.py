@@ -68,7 +68,7 @@ def start(cluster: Cluster, name: str, *requests: Json, **spec: Any) -> None:
     cluster.add("v1", "pods", pod(name, pod_spec(shared_claim=name) | spec))
 
 
-def refused(cluster: Cluster, name: str) -> str:
+def refusal(cluster: Cluster, name: str) -> str:
     """Wait until the scheduler has refused a pod; returns its message."""
 
     def message() -> str:
@@ -96,7 +96,7 @@ def test_an_attribute_that_the_driver_does_not_publish_is_the_reason(
     expression = f"device.attributes['{DRIVER}'].family == 'A100'"
     node(cluster, "node-a", 2)
     start(cluster, "first", wants(expression))
-    refused(cluster, "first")
+    refusal(cluster, "first")
 
     found = why("first")
 
@@ -117,7 +117,7 @@ def test_an_allocated_gpu_names_the_claim_that_has_it_and_freeing_it_is_enough(
     start(cluster, "first")
     runs(cluster, "first")
     start(cluster, "second")
-    refused(cluster, "second")
+    refusal(cluster, "second")
 
     found = why("claim/second")
 
@@ -137,7 +137,7 @@ def test_a_taint_of_a_rule_is_named_and_removing_it_is_enough(
     rule = {"deviceSelector": selector, "taint": taint}
     cluster.client.create(RULES, {"metadata": {"name": "sick"}, "spec": rule})
     start(cluster, "first")
-    refused(cluster, "first")
+    refusal(cluster, "first")
 
     found = why("first")
 
@@ -152,7 +152,7 @@ def test_where_all_is_cordoned_nobody_has_to_order_gpus(cluster: Cluster, why: E
     node(cluster, "node-a", 2)
     cluster.client.merge_patch(f"{NODES}/node-a", {"spec": {"unschedulable": True}})
     start(cluster, "first")
-    refused(cluster, "first")
+    refusal(cluster, "first")
 
     found = why("first")
 
@@ -169,7 +169,7 @@ def test_enough_gpus_on_two_nodes_are_not_enough_on_one(cluster: Cluster, why: E
     node(cluster, "node-a", 1)
     node(cluster, "node-b", 1)
     start(cluster, "pair", gpu_request(count=2))
-    refused(cluster, "pair")
+    refusal(cluster, "pair")
 
     found = why("pair")
 
@@ -182,7 +182,7 @@ def test_a_class_that_does_not_exist_is_named(cluster: Cluster, why: Explain) ->
     request = gpu_request()
     request["exactly"]["deviceClassName"] = "tpu.example.com"
     start(cluster, "first", request)
-    refused(cluster, "first")
+    refusal(cluster, "first")
 
     found = why("first")
 
@@ -195,7 +195,7 @@ def test_without_any_device_the_drivers_that_publish_are_named(
 ) -> None:
     cluster.player.add_node("node-a")
     start(cluster, "first")
-    refused(cluster, "first")
+    refusal(cluster, "first")
 
     found = why("first")["finding"]
 
@@ -264,7 +264,7 @@ def test_where_devices_fit_the_scheduler_s_other_reason_is_quoted(
     spec = pod_spec(shared_claim="first")
     spec["containers"][0]["resources"]["requests"] = {"cpu": "900"}
     start(cluster, "first", containers=spec["containers"])
-    refused(cluster, "first")
+    refusal(cluster, "first")
 
     found = why("first")["finding"]
 
@@ -288,7 +288,7 @@ def test_an_extended_resource_that_dra_serves_is_explained_like_a_claim(
 ) -> None:
     node(cluster, "node-a", 1)
     cluster.add("v1", "pods", pod("first", pod_spec(extended_gpus=2)))
-    refused(cluster, "first")
+    refusal(cluster, "first")
 
     found = why("first")
 
@@ -303,7 +303,7 @@ def test_a_device_plugin_that_has_too_few_is_counted(cluster: Cluster, why: Expl
     cluster.add("v1", "pods", pod("first", pod_spec(extended_gpus=2)))
     runs(cluster, "first")
     cluster.add("v1", "pods", pod("second", pod_spec(extended_gpus=2)))
-    refused(cluster, "second")
+    refusal(cluster, "second")
 
     found = why("second")["finding"]
 
@@ -344,7 +344,7 @@ def test_with_the_rights_of_one_namespace_the_scheduler_is_quoted_and_the_rights
 ) -> None:
     node(cluster, "node-a", 1)
     start(cluster, "first", gpu_request(count=2))
-    message = refused(cluster, "first")
+    message = refusal(cluster, "first")
 
     await_true("ana may", lambda: _reason(why, "first", "--as", tenant))
     found = why("first", "--as", tenant)["finding"]
@@ -372,7 +372,7 @@ def test_without_the_right_to_list_nodes_devices_say_what_they_can(
         runs(cluster, "first")
         start(cluster, "second")
         start(cluster, "third", gpu_request(), nodeSelector={"zone": "b"})
-        refused(cluster, "third")
+        refusal(cluster, "third")
         await_true("ana may", lambda: _reason(why, "second", "--as", tenant) == "Allocated")
         cluster.client.delete(f"{PODS}/first", {"gracePeriodSeconds": 0})
         runs(cluster, "second")

@@ -6,7 +6,7 @@ from allocation.model.claims import Claim
 from allocation.summary import Summary
 
 
-def unused(claim: Claim, summary: Summary | None) -> Finding:
+def claim_without_pod(claim: Claim, summary: Summary | None) -> Finding:
     """Return where a claim stands that no pod uses; `summary` is of one that is not allocated."""
     allocation, deleting = claim.status.allocation, claim.metadata.deletion_timestamp
     name = claim.metadata.name
@@ -15,7 +15,7 @@ def unused(claim: Claim, summary: Summary | None) -> Finding:
         return Finding(
             layer="Running",
             reason="Reserved",
-            message=f"it is reserved for {users}, and no pod of these is known",
+            message=f"it is reserved for {users}, and no pod that waits or runs is among these",
             since=allocation.allocation_timestamp if allocation else None,
         )
     if allocation is not None:
