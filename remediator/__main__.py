@@ -27,13 +27,13 @@ from remediator.controller.rate_limit import Pace
 from remediator.controller.workqueue import Queue
 from remediator.freshness import clock_doubt
 from remediator.metrics.brakes import brake_rows
-from remediator.metrics.rows import Rows
 from remediator.plan.events import Event
 from remediator.plan.spending import usage
 from remediator.policy.file import PolicyFile
 from remediator.policy.table import Policy
 from remediator.reconcile import Reconciler
 from remediator.settings import Settings, parse
+from serving.families import Rows
 from serving.front import FrontError, Handler, Request, Response
 from serving.fronts import Fronts
 from serving.message import ConfigError

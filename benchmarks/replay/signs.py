@@ -24,8 +24,8 @@ from exporter.metrics.view import view
 from exporter.model.node_health import NodeDeviceHealth
 from kubeapi.types import ObjectMeta
 from remediator.metrics.mig import MigRequest, mig_rows
-from remediator.metrics.rows import Rows
 from remediator.model.node import NodeFacts
+from serving.families import Rows
 
 OFTEN = 100.0
 """Per million GPU-hours; no rate is published, so this one is high enough to be seen."""

@@ -19,7 +19,7 @@ from kubeapi.client import ApiError, Client
 from kubeapi.discovery import served
 from kubeapi.lease import leases
 from kubeapi.resources import INCIDENTS, REPORTS
-from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
+from kubeapi.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 

@@ -23,8 +23,8 @@ from draguard.cluster.listing import listed
 from draguard.cluster.objects import Objects
 from draguard.phrases import some
 from kubeapi.client import ApiError, Client, Conflict, NotFound
+from kubeapi.versions import GROUP
 from remediator.controller.feature_gates import StatedRule
-from remediator.controller.versions import GROUP
 from remediator.model.taint_rule import EFFECTS
 
 RULES = "devicetaintrules"

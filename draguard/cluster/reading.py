@@ -23,10 +23,10 @@ from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, No
 from kubeapi.discovery import served
 from kubeapi.lease import Lease, leases
 from kubeapi.resources import INCIDENTS, NODES, REPORTS
+from kubeapi.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
 from remediator.controller.agents import LEASE_NAME
 from remediator.controller.emergency import FORBIDDEN, NAMESPACES, Namespace, stop_of
 from remediator.controller.feature_gates import StatedRule
-from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.node import RawNode

@@ -21,9 +21,9 @@ from kubeapi.discovery import served
 from kubeapi.lease import Lease, leases
 from kubeapi.resources import NODES
 from kubeapi.types import ObjectMeta
+from kubeapi.versions import GROUP, RULE_VERSIONS
 from remediator.controller.agents import AGENT_LEASE_PREFIX, LEASE_NAME
 from remediator.controller.node_conditions import NodeConditions
-from remediator.controller.versions import GROUP, RULE_VERSIONS
 from remediator.model.node import CONDITION_TYPES, MARK, REPAIR_NEEDED
 from remediator.model.taint_rule import (
     DOMAIN,

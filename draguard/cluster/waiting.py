@@ -25,8 +25,8 @@ from draguard.phrases import did_you_mean, some
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
 from kubeapi.resources import INCIDENTS, NODES
+from kubeapi.versions import GROUP, RULE_VERSIONS
 from remediator.controller.emergency import FORBIDDEN
-from remediator.controller.versions import GROUP, RULE_VERSIONS
 from remediator.model.incident import Incident
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.discovery import served
 from kubeapi.endpoint import EndpointError
 from kubeapi.resources import REPORTS
-from remediator.controller.versions import GROUP, RULE_VERSIONS
+from kubeapi.versions import GROUP, RULE_VERSIONS
 from remediator.policy.error import PolicyError
 
 EXAMPLES = (

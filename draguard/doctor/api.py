@@ -12,7 +12,7 @@ from draguard.doctor.check import Check, bad, ok, unknown, warn
 from exporter.model.node_health import NodeHealth
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
-from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
+from kubeapi.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
 from remediator.model.incident import IncidentSpec
 from remediator.model.incident_status import IncidentStatus
 

@@ -14,6 +14,7 @@ import msgspec
 
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.resources import INCIDENTS, REPORTS
+from kubeapi.versions import Versioned
 from remediator.controller.cache import Cache
 from remediator.controller.evictions import Evictions
 from remediator.controller.incident_rights import REFUSALS, IncidentRights
@@ -21,7 +22,6 @@ from remediator.controller.ledger import Count, Ledger, count_nothing
 from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.rate_limit import Pace, PacedError
 from remediator.controller.rejected_fields import Unstored
-from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
 from remediator.model import taint_rule
 from remediator.model.incident import Incident

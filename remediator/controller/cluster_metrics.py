@@ -10,9 +10,9 @@ from remediator.metrics.claims import claim_rows
 from remediator.metrics.devices import admit_unknown, device_rows, rooms
 from remediator.metrics.incidents import incident_rows
 from remediator.metrics.mig import mig_rows
-from remediator.metrics.rows import Rows, labels
 from remediator.plan.spending import Used
 from remediator.plan.view import WatchedKind
+from serving.families import Rows, labels
 
 _COUNTED: tuple[WatchedKind, ...] = ("slices", "claims", "rules")
 """What devices are counted from."""

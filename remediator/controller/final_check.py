@@ -24,7 +24,7 @@ from exporter.model.resource_slices import (
 )
 from kubeapi.client import UNREADABLE, ApiError, NotFound
 from kubeapi.resources import INCIDENTS, REPORTS
-from remediator.controller.versions import GROUP
+from kubeapi.versions import GROUP
 from remediator.model.claim import Claim, unreported_claims
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts

@@ -16,13 +16,13 @@ from kubeapi.client import UNREADABLE, Client
 from kubeapi.reflector import Reflector
 from kubeapi.resources import INCIDENTS, NODES, REPORTS
 from kubeapi.store import Change
+from kubeapi.versions import DRA_VERSIONS, RULE_VERSIONS, Versioned
 from remediator.controller import feature_gates
 from remediator.controller.agents import Agents
 from remediator.controller.cache import Cache
 from remediator.controller.emergency import Emergency
 from remediator.controller.feature_gates import Gates, StatedRule
 from remediator.controller.rejected_fields import Unstored
-from remediator.controller.versions import DRA_VERSIONS, RULE_VERSIONS, Versioned
 from remediator.controller.watches import (
     distrust,
     distrust_versioned,

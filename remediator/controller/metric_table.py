@@ -3,9 +3,9 @@
 from typing import get_args
 
 from remediator.metrics.families import CLUSTER_FAMILIES
-from remediator.metrics.family import Family
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES, PREFIX
 from remediator.plan.steps import Step
+from serving.families import Family
 
 
 def _counter(name: str, text: str, *labels: str, known: tuple[str, ...] = ()) -> Family:

@@ -1,34 +1,23 @@
-"""The remediator's own metrics for Prometheus; the one door to prometheus_client here."""
+"""The remediator's own metrics for Prometheus."""
 
 import threading
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import product
+from collections.abc import Collection, Iterable, Mapping
 from math import nan
-from typing import cast
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily
-from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
 from remediator.controller.metric_table import OWN_FAMILIES
 from remediator.metrics.families import CLUSTER_FAMILIES
-from remediator.metrics.family import Family
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
-from remediator.metrics.rows import Rows
 from remediator.metrics.transitions import LifecycleEvent
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import Rule
 from remediator.plan.node_decision import NodeDecision
 from remediator.policy.fingerprint import name_of
 from remediator.policy.table import Policy
-
-_openmetrics = cast(
-    "Callable[[CollectorRegistry], bytes]",
-    openmetrics_exposition.generate_latest,  # pyright: ignore[reportUnknownMemberType] - untyped
-)
+from serving.families import Rows
+from serving.prometheus import Registry
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,44 +44,14 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds by which our clock is ahead of the API server's; None while no answer was dated."""
 
 
-class ClusterFamilies:
-    """A collector (of prometheus_client) that returns the rows which it was given last."""
-
-    def __init__(self) -> None:
-        self._rows: Rows | None = None
-        self._shown: tuple[GaugeMetricFamily, ...] = ()
-        self.show({})
-
-    def show(self, rows: Rows) -> None:
-        """Replace everything that is exported; a series that is not in `rows` vanishes."""
-        # `ClusterMetrics` returns the same object while it is fresh.
-        if rows is self._rows:
-            return
-        made: list[GaugeMetricFamily] = []
-        for family in CLUSTER_FAMILIES:
-            gauge = GaugeMetricFamily(family.base_name, family.text, labels=family.labels)
-            for labels, value in rows.get(family.name, {}).items():
-                gauge.add_metric(labels, value)
-            made.append(gauge)
-        self._rows, self._shown = rows, tuple(made)
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        yield from self._shown
-
-
 class Metrics:
     """One registry; every family of the tables."""
 
     def __init__(self, version: str = "") -> None:
-        self.registry = CollectorRegistry()
+        self._registry = Registry((*OWN_FAMILIES, *LIFECYCLE_FAMILIES), CLUSTER_FAMILIES)
+        self._gauges, self._counters = self._registry.gauges, self._registry.counters
+        self._histograms = self._registry.histograms
         self._guard = threading.Lock()
-        self._gauges: dict[str, Gauge] = {}
-        self._counters: dict[str, Counter] = {}
-        self._histograms: dict[str, Histogram] = {}
-        for family in (*OWN_FAMILIES, *LIFECYCLE_FAMILIES):
-            self._make(family)
-        self._cluster = ClusterFamilies()
-        self.registry.register(self._cluster)
         self.reconciles = self._counters["reconciles"]
         self.steps = self._counters["steps"]
         self.duration = self._histograms["reconcile_duration_seconds"]
@@ -104,24 +63,6 @@ class Metrics:
         self._held: dict[str, Tally[str]] = {}
         self._amiss: dict[str, Tally[str]] = {}
         self._gauges["build_info"].labels(version).set(1)
-
-    def _make(self, family: Family) -> None:
-        name = family.base_name
-        made: Counter | Gauge | Histogram
-        if family.kind == "counter":
-            made = Counter(name, family.text, family.labels, registry=self.registry)
-            self._counters[family.name] = made
-        elif family.kind == "gauge":
-            made = Gauge(name, family.text, family.labels, registry=self.registry)
-            self._gauges[family.name] = made
-        else:
-            buckets = family.buckets or Histogram.DEFAULT_BUCKETS
-            made = Histogram(
-                name, family.text, family.labels, buckets=buckets, registry=self.registry
-            )
-            self._histograms[family.name] = made
-        for values in product(*family.known) if family.known else ():
-            made.labels(*values)
 
     def count_events(self, events: Iterable[LifecycleEvent]) -> None:
         """Count what has happened to an incident; call it when that is stored."""
@@ -174,17 +115,17 @@ class Metrics:
             for incident in incidents
             if incident.open
         )
-        self._show("incidents", by_phase)
-        self._show("rules", Tally((rule.effect,) for rule in rules))
-        self._show("deferred_gpus", _sum(self._held, ()))
+        self._registry.replace("incidents", by_phase)
+        self._registry.replace("rules", Tally((rule.effect,) for rule in rules))
+        self._registry.replace("deferred_gpus", _sum(self._held, ()))
         amiss = sum(list(self._amiss.values()), Tally[str]())
         for name in ("gpus_not_taintable", "taint_ignored_claims"):
             self._gauges[name].set(amiss[name])
-        self._show("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
+        self._registry.replace("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
 
     def set_cluster(self, rows: Rows) -> None:
         """Replace what is exported about the cluster; {} while it is not known."""
-        self._cluster.show(rows)
+        self._registry.show(rows)
 
     def set_reading(self, now: Reading) -> None:
         """Set what the process is like at this moment."""
@@ -200,8 +141,10 @@ class Metrics:
         missing = now.rules_without_status
         gauges["rule_status_missing"].set(nan if missing is None else missing)
         untrusted = {(kind,): float(value) for kind, value in now.untrusted.items()}
-        self._show("collection_untrusted", untrusted)
-        self._show("watch_age_seconds", {(name,): age for name, age in now.watch_ages.items()})
+        self._registry.replace("collection_untrusted", untrusted)
+        self._registry.replace(
+            "watch_age_seconds", {(name,): age for name, age in now.watch_ages.items()}
+        )
         # The writer counts from the start of the process: add what is new since the last page.
         refused = now.statuses_refused
         self._counters["incident_statuses_refused"].inc(refused - self._counted_refused)
@@ -210,13 +153,6 @@ class Metrics:
             new = count - self._counted_evictions[result]
             self._counters["evictions"].labels(result).inc(new)
             self._counted_evictions[result] = count
-
-    def _show(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
-        gauge = self._gauges[name]
-        # A label that is not in `values` any more must vanish from the page.
-        gauge.clear()
-        for labels, value in values.items():
-            gauge.labels(*labels).set(value)
 
     def snapshot(
         self,
@@ -235,9 +171,7 @@ class Metrics:
             return self.page(openmetrics=openmetrics)
 
     def page(self, *, openmetrics: bool) -> bytes:
-        if openmetrics:
-            return _openmetrics(self.registry)
-        return generate_latest(self.registry)
+        return self._registry.page(openmetrics=openmetrics)
 
 
 def _sum(tallies: Mapping[str, Tally[str]], always: Iterable[str]) -> dict[tuple[str, ...], float]:

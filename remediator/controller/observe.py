@@ -3,6 +3,7 @@
 `informers` feeds the cache, `plan` decides, and the writer applies its steps.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from time import monotonic
@@ -11,11 +12,11 @@ import msgspec
 
 from exporter.model.device import NVIDIAS, GpuDrivers
 from kubeapi.client import Client
+from kubeapi.event_recorder import EventRecorder, Result
 from remediator.controller.absent_pods import AbsentPods
 from remediator.controller.apply import Writer
 from remediator.controller.cache import Cache
 from remediator.controller.crashes import Crashes
-from remediator.controller.event_recorder import EventRecorder
 from remediator.controller.final_check import FinalCheck
 from remediator.controller.informers import Informers
 from remediator.controller.ledger import Count, count_nothing
@@ -29,12 +30,14 @@ from remediator.diagnose.fault import NODE_LEVEL, Fault
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import labels_of_cluster
 from remediator.plan import events
 from remediator.plan.steps import Disruption, Step
 from remediator.plan.view import Fleet, NodeView, StoreView, WatchedKind
 from remediator.plan.words import need_of
 from remediator.policy.table import Policy
 
+_log = logging.getLogger(__name__)
 PolicyChange = tuple[datetime | None, tuple[Policy, ...] | None]
 """When more was permitted last, and what was in force shortly before, as `Fleet` has it."""
 
@@ -97,7 +100,13 @@ class Cluster:
             count=count,
             cluster_name=cluster_name,
         )
-        self._recorder = EventRecorder(client, pace, cluster_name)
+        labels = labels_of_cluster(cluster_name)
+        self._recorder = EventRecorder[events.Event](
+            client,
+            as_object=lambda event, at: (event.posted_in, events.manifest(event, at, labels)),
+            turn=pace.ask_for_event,
+            on_result=_log_failed,
+        )
         pods = NodePods(client, elapsed)
         self._pods = AbsentPods(pods, elapsed)
         self._crashes = Crashes()
@@ -284,3 +293,8 @@ class Cluster:
                 found = watch.get(f"{pod.namespace}/{name}") if watch else None
                 if found is not None:
                     yield found
+
+
+def _log_failed(result: Result, why: str) -> None:
+    if result == "failed":
+        _log.info("an Event could not be posted: %s", why)

@@ -15,8 +15,8 @@ import msgspec
 from kubeapi.client import UNREADABLE, ApiError
 from kubeapi.reflector import Reflector
 from kubeapi.resources import INCIDENTS
+from kubeapi.versions import Versioned
 from remediator.controller.final_check import Reader
-from remediator.controller.versions import Versioned
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import EVICTING, RawRule, parse
 

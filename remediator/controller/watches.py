@@ -7,7 +7,7 @@ from typing import Any
 from exporter.model.device import GpuDrivers
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.reflector import Reflector
-from remediator.controller.versions import Versioned
+from kubeapi.versions import Versioned
 from remediator.model.claim import Claim
 from remediator.model.taint_rule import RawRule, parse
 from remediator.plan.view import NodeView

@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from remediator.metrics.rows import Rows, labels
 from remediator.plan.brakes import emergency_stop
 from remediator.plan.correlation import Waves
 from remediator.plan.view import Fleet
 from remediator.policy.table import Policy
+from serving.families import Rows, labels
 
 
 def brake_rows(fleet: Fleet, policy: Policy, now: datetime) -> Rows:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from remediator.metrics.rows import Rows, labels
 from remediator.plan.spending import Used
+from serving.families import Rows, labels
 
 
 def budget_rows(limits: Iterable[Used]) -> Rows:

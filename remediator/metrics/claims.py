@@ -15,8 +15,8 @@ import msgspec
 from exporter.model.device import GPU_DRIVER
 from exporter.model.resource_slices import Kind
 from remediator.metrics.families import PENDING
-from remediator.metrics.rows import Rows, labels
 from remediator.model.claim import Claim, Request
+from serving.families import Rows, labels
 
 State = Literal["pending", "allocated", "in-use", "unowned"]
 STATES: tuple[State, ...] = get_args(State)

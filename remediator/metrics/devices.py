@@ -14,9 +14,9 @@ import msgspec
 
 from exporter.model.resource_slices import SliceDevice
 from remediator.metrics.claims import Room, Sort
-from remediator.metrics.rows import Labels, Rows, labels
 from remediator.model.claim import Claim
 from remediator.model.taint_rule import ForeignRule, Rule
+from serving.families import Labels, Rows, labels
 
 State = Literal["allocated", "free", "unknown"]
 STATES: tuple[State, ...] = get_args(State)

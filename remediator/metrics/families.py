@@ -4,8 +4,8 @@ Alerts and dashboards use these names. `incident` is the name of a DeviceInciden
 GPU's, as the node exporters spell it.
 """
 
-from remediator.metrics.family import Family
 from remediator.plan.stages import deferral_reasons_in_words
+from serving.families import Family
 
 PREFIX = "draguard"
 INCIDENTS = 1000

@@ -7,13 +7,13 @@ from heapq import nsmallest
 
 from remediator.diagnose.fault import SEVERITY
 from remediator.metrics.families import ALL_CONSUMERS, CONSUMERS, INCIDENTS
-from remediator.metrics.rows import Labels, Rows, labels, ones
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident import Incident
 from remediator.model.incident_status import EVICTION_BLOCKED, IncidentStatus
 from remediator.model.taint_rule import MAINTENANCE, TAINT_EFFECTS, Rule
 from remediator.plan.status import UNCONFIRMED
 from remediator.plan.words import ours
+from serving.families import Labels, Rows, labels, ones
 
 _RANK = {word: -rank for rank, word in enumerate(SEVERITY)}
 _UNKNOWN_CLASS = -len(SEVERITY)

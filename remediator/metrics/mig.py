@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import msgspec
 
 from exporter.model.node_health import NodeDeviceHealth
-from remediator.metrics.rows import Rows, labels
 from remediator.model.node import NodeFacts
+from serving.families import Rows, labels
 
 _PROFILE = re.compile(r"all-(\d+g\.\d+gb[.\w+]*)")
 """`all-1g.10gb`; with `.me` where NVML has `+me`."""

@@ -19,13 +19,13 @@ from remediator.metrics.lifecycle import (
     Result,
     Step,
 )
-from remediator.metrics.rows import Labels
 from remediator.model.claim import EXTENDED_RESOURCE, GANG
 from remediator.model.incident import Incident
 from remediator.model.incident_status import AffectedPod, IncidentStatus
 from remediator.plan.evictions import Spared
 from remediator.plan.status import EVICTION_REFUSED as REFUSED
 from remediator.plan.status import REPAIR_DEFERRED
+from serving.families import Labels
 
 Pod = tuple[str, str, str]
 """Namespace, name, UID."""

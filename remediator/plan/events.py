@@ -1,12 +1,12 @@
 """Kubernetes Events, as values: stable reasons, one sentence, no posting. Pure."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
+from kubeapi.event import Regarding, Source, event_object
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG, may_stay
 from remediator.model.incident_status import PODS_LIMIT, AffectedPod
 from remediator.model.node import REPAIR_NEEDED
@@ -59,8 +59,6 @@ POD_EVENTS_AT_ONCE = PODS_LIMIT
 NAMESPACE = "kube-system"
 """Events about cluster-scoped objects live here: they name pods of all tenants, who may read
 `default`. events.k8s.io/v1 takes these two namespaces alone, and v1 only `default`."""
-NOTE_LIMIT = 1024
-"""Bytes of an Event's message (events.k8s.io/v1)."""
 _REPORTED_CONDITIONS = {"Deferred": HELD, "RepairDeferred": REPAIR_DEFERRED}
 """Conditions of an incident of which each change is reported."""
 CONDITION_REASONS = frozenset(
@@ -70,6 +68,7 @@ CONDITION_REASONS = frozenset(
 """Reasons of the Node's condition: an Event on the Node carries the same."""
 _NO_TROUBLE = frozenset({VERIFYING, OTHER_REPAIR, NOTHING_NEEDED, SWITCHED_OFF})
 _GOOD = frozenset({"Verifying", "Recovered", "InForce", "Expired"})
+_SOURCE = Source("draguard.dev/remediator", "draguard-remediator", "Remediate")
 _GROUPS = {"Node": "v1", "Pod": "v1", "DeviceIncident": "draguard.dev/v1alpha1"}
 
 
@@ -263,32 +262,21 @@ def _on_pod(step: WriteStatus, pod: AffectedPod, reason: str, message: str) -> I
 
 
 def manifest(event: Event, now: datetime, labels: Mapping[str, str]) -> dict[str, object]:
-    """Return the object of events.k8s.io/v1 to create.
-
-    The same event gets the same name, so it is posted once.
-    """
-    words = "\0".join((event.kind, event.name, event.uid, event.reason, event.message))
-    digest = hashlib.sha256(words.encode()).hexdigest()[:16]
-    regarding = {
-        "apiVersion": _GROUPS[event.kind],
-        "kind": event.kind,
-        "name": event.name,
-        "uid": event.uid,
-    }
-    return {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"draguard.{digest}",
-            "namespace": event.posted_in,
-            "labels": dict(labels),
-        },
-        "regarding": regarding | ({"namespace": event.namespace} if event.namespace else {}),
-        "reason": event.reason,
-        "note": event.message.encode()[:NOTE_LIMIT].decode(errors="ignore"),
-        "type": event.type,
-        "action": "Remediate",
-        "reportingController": "draguard.dev/remediator",
-        "reportingInstance": "draguard-remediator",
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-    }
+    """Return the object of events.k8s.io/v1 to create."""
+    regarding = Regarding(
+        api_version=_GROUPS[event.kind],
+        kind=event.kind,
+        name=event.name,
+        uid=event.uid,
+        namespace=event.namespace,
+    )
+    return event_object(
+        regarding,
+        _SOURCE,
+        reason=event.reason,
+        note=event.message,
+        kind=event.type,
+        at=now,
+        namespace=event.posted_in,
+        labels=labels,
+    )

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 
 from kubeapi.client import ApiError
 from kubeapi.types import ObjectMeta
+from kubeapi.versions import RULE_VERSIONS, Versioned
 from remediator.controller.apply import Writer
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
-from remediator.controller.versions import RULE_VERSIONS, Versioned
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.incident_caps import cut_to_limits
 from remediator.model.incident_status import IncidentStatus, merge_patch

@@ -5,8 +5,8 @@ from functools import partial
 
 from remediator.controller.metric_table import OWN_FAMILIES
 from remediator.metrics.families import CLUSTER_FAMILIES
-from remediator.metrics.family import Family
 from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
+from serving.families import Family
 from tools.generated_docs.table import Tables
 
 

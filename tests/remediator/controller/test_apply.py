@@ -8,12 +8,12 @@ import pytest
 
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.store import Change
+from kubeapi.versions import RULE_VERSIONS, Versioned
 from remediator.controller.apply import NotLeadingError, RulesNotServedError, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace, PacedError
 from remediator.controller.rejected_fields import Unstored
-from remediator.controller.versions import RULE_VERSIONS, Versioned
 from remediator.model.taint_rule import Rule, manifest
 from remediator.plan.steps import (
     ChangeRule,

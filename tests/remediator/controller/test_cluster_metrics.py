@@ -17,13 +17,13 @@ from remediator.controller.observe import Cluster
 from remediator.controller.rate_limit import Pace
 from remediator.metrics.brakes import brake_rows
 from remediator.metrics.families import CLUSTER_FAMILIES
-from remediator.metrics.rows import Rows, labels
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.plan.spending import usage
 from remediator.plan.view import Fleet
 from remediator.policy.limits import Limits
 from remediator.policy.table import Policy
+from serving.families import Rows, labels
 from tests.remediator.builders import T0, at, gpu, incident, report
 from tests.remediator.clock import Clock
 from tests.remediator.controller.test_cache import raw_rule, slice_of

@@ -8,12 +8,12 @@ import pytest
 
 from kubeapi.client import ApiError, Client, Conflict
 from kubeapi.types import ObjectMeta
+from kubeapi.versions import Versioned
 from remediator.controller.apply import INCIDENTS, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
-from remediator.controller.versions import Versioned
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.incident_status import IncidentStatus
 from remediator.plan.steps import OpenIncident, WriteStatus

@@ -9,8 +9,8 @@ import pytest
 
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint
+from kubeapi.versions import Versioned
 from remediator.controller.takeover import Takeover
-from remediator.controller.versions import Versioned
 from remediator.model import taint_rule
 from remediator.model.incident import incident_name
 from remediator.model.taint_rule import Effect, RawRule

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from exporter.model.node_health import GpuHealth
 from kubeapi.client import ApiError, Client
+from kubeapi.versions import Versioned
 from remediator.controller.apply import NotLeadingError, Writer
 from remediator.controller.cache import Cache
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
-from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
 from remediator.plan.events import Event
 from remediator.plan.steps import CreateRule, Step

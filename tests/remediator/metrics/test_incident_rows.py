@@ -12,12 +12,12 @@ from kubeapi.types import ObjectMeta
 from remediator.controller.metrics import Metrics
 from remediator.metrics.families import CLUSTER_FAMILIES
 from remediator.metrics.incidents import incident_rows
-from remediator.metrics.rows import Labels, Rows
 from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.incident_status import AffectedPod, Condition
 from remediator.model.intent import IntentRecord
 from remediator.plan.view import Fleet
+from serving.families import Labels, Rows
 from tests.remediator.builders import T0, Stored, dead, gpu, incident, make_status, uuid, view
 from tests.remediator.playing import claim, pod, settle
 

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from remediator.controller.metrics import Metrics
-from remediator.metrics.labels import LONGEST, value
+from serving.families import LONGEST, value
 
 _openmetrics_families = cast(
     "Callable[[str], Iterable[Metric]]",

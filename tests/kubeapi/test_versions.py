@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from remediator.controller import versions
-from remediator.controller.versions import RULE_VERSIONS, Versioned
+from kubeapi import versions
+from kubeapi.versions import RULE_VERSIONS, Versioned
 from remediator.controller.watches import distrust_versioned
 from remediator.model.taint_rule import RawRule
 

@@ -4,9 +4,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from kubeapi.client import Client
-from remediator.controller.event_recorder import EventRecorder
-from remediator.controller.rate_limit import Pace
-from remediator.plan.events import NAMESPACE, Event
+from kubeapi.event_recorder import EventRecorder
+from remediator.plan.events import NAMESPACE, Event, manifest
 from tests.lab.cluster import await_true
 from tests.remediator.builders import at
 from tests.remediator.controller.api import Api, serving
@@ -19,9 +18,15 @@ def event(message: str) -> Event:
 
 
 @contextmanager
-def recorder(waiting: int = 5) -> Generator[tuple[Api, EventRecorder]]:
+def recorder(waiting: int = 5) -> Generator[tuple[Api, EventRecorder[Event]]]:
     with serving() as (api, endpoint):
-        found = EventRecorder(Client(endpoint, agent="test"), Pace(10_000, 10_000), waiting=waiting)
+        found = EventRecorder[Event](
+            Client(endpoint, agent="test"),
+            as_object=lambda event, now: (event.posted_in, manifest(event, now, {})),
+            turn=lambda: 0.0,
+            on_result=lambda _result, _why: None,
+            waiting=waiting,
+        )
         try:
             yield api, found
         finally:
