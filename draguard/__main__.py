@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and _is_dcgm_exporters(given[0]):
         return _run("exporter", given)
-    if given[:1] in (["exporter"], ["remediator"]):
+    if given[:1] in (["exporter"], ["remediator"], ["explainer"]):
         return _run(given[0], given[1:])
     try:
         words = arranged(given)

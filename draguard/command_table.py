@@ -39,6 +39,7 @@ learn
 run
   exporter sensor|agent|run  monitor this node's GPUs: metrics and health report
   remediator                 taint failed GPUs and slices, evict their pods
+  explainer                  say why claims wait: metrics and Events
 
 global flags, before or after the command: -n NAMESPACE, --context NAME,
 --kubeconfig FILE, -o FORMAT, and kubectl's --server, --token, --as,
@@ -84,6 +85,7 @@ COMMANDS = {
     "policy": Row("draguard.commands.policy", "main", CLI),
     "exporter": Row("exporter.__main__", "main", "exporter"),
     "remediator": Row("remediator.__main__", "main", "remediator"),
+    "explainer": Row("allocation.__main__", "main", CLI),
 }
 ACTING = frozenset(
     {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}

@@ -1,5 +1,6 @@
 """Posts Events in a thread of its own, so that no work ever waits for one."""
 
+import logging
 import queue
 import threading
 from collections.abc import Callable, Hashable
@@ -9,6 +10,7 @@ from typing import Generic, Literal, TypeVar
 from kubeapi.client import ApiError, Client, Conflict
 
 T = TypeVar("T", bound=Hashable)
+_log = logging.getLogger(__name__)
 Result = Literal["posted", "failed", "dropped"]
 WAITING = 5000
 """Events that may wait; further ones are dropped: what they say is to be read elsewhere, too."""
@@ -29,7 +31,7 @@ class EventRecorder(Generic[T]):
         *,
         as_object: Callable[[T, datetime], tuple[str, dict[str, object]]],
         turn: Callable[[], float],
-        on_result: Callable[[Result, str], None],
+        on_result: Callable[[Result], None] = lambda _result: None,
         waiting: int = WAITING,
     ) -> None:
         # With connections of its own, so that no other write waits for an Event.
@@ -64,7 +66,7 @@ class EventRecorder(Generic[T]):
                     self._recorded.pop(next(iter(self._recorded)))
                 self._waiting.put_nowait((event, now))
         if full:
-            self._on_result("dropped", "")
+            self._on_result("dropped")
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -72,14 +74,10 @@ class EventRecorder(Generic[T]):
                 event = self._waiting.get(timeout=0.5)
             except queue.Empty:
                 continue
-            if self._await_turn():
+            while not self._stopped.is_set() and (wait := self._turn()):
+                self._stopped.wait(wait)
+            if not self._stopped.is_set():
                 self._post(*event)
-
-    def _await_turn(self) -> bool:
-        while wait := self._turn():
-            if self._stopped.wait(wait):
-                return False
-        return True
 
     def _post(self, event: T, now: datetime) -> None:
         namespace, made = self._as_object(event, now)
@@ -91,6 +89,7 @@ class EventRecorder(Generic[T]):
             # Forgotten, so that who reports it again tries again.
             with self._guard:
                 self._recorded.pop(event, None)
-            self._on_result("failed", str(error))
+            self._on_result("failed")
+            _log.info("an Event could not be posted: %s", error)
         else:
-            self._on_result("posted", "")
+            self._on_result("posted")

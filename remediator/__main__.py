@@ -1,10 +1,7 @@
 """`python -m remediator`: makes the parts of the process, connects and runs them."""
 
 import logging
-import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from datetime import datetime
 from importlib.metadata import version
@@ -14,8 +11,6 @@ from kubeapi import clock
 from kubeapi.client import ApiError, Client
 from kubeapi.clock_offset import ServerClock
 from kubeapi.election import Alone, Elector, new_identity
-from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
-from kubeapi.proxy import proxied
 from remediator.controller.agents import DRIVERS, LEASE_NAME, VERSION
 from remediator.controller.cluster_metrics import ClusterMetrics, cluster_rows
 from remediator.controller.debug_plan import DebugPlan
@@ -23,6 +18,7 @@ from remediator.controller.loop import Loop
 from remediator.controller.metrics import Metrics, Reading
 from remediator.controller.observe import Cluster
 from remediator.controller.policy_on_lease import Policies, PolicyOnLease
+from remediator.controller.program import endpoint_of, run_program
 from remediator.controller.rate_limit import Pace
 from remediator.controller.workqueue import Queue
 from remediator.freshness import clock_doubt
@@ -34,9 +30,9 @@ from remediator.policy.table import Policy
 from remediator.reconcile import Reconciler
 from remediator.settings import Settings, parse
 from serving.families import Rows
-from serving.front import FrontError, Handler, Request, Response
+from serving.front import Handler, Request, Response
 from serving.fronts import Fronts
-from serving.message import ConfigError
+from serving.message import probe_response
 from serving.negotiation import Exposition, exposition
 
 _log = logging.getLogger("remediator")
@@ -296,68 +292,26 @@ class Remediator:
         age = monotonic() - self._loop.last_pass
         dead = [str(reflector) for reflector in self._informers.reflectors() if reflector.dead]
         if dead:
-            return _probe_response(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _probe_response
+            return probe_response(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see probe_response
         if self._elector.dead:
-            return _probe_response(False, "the leader election has ended")  # noqa: FBT003 - see _probe_response
+            return probe_response(False, "the leader election has ended")  # noqa: FBT003 - see probe_response
         # The loop starts only when everything was listed.
         alive = age < HUNG_AFTER or not self._informers.has_synced
-        return _probe_response(alive, f"the last pass of the loop was {age:.0f} s ago")
+        return probe_response(alive, f"the last pass of the loop was {age:.0f} s ago")
 
     def _serve_readyz(self, _: Request) -> Response:
         if not self._policy_file.ready:
             why = self._policy_file.error or "the policy file has not stayed the same yet"
-            return _probe_response(False, why)  # noqa: FBT003 - see _probe_response
+            return probe_response(False, why)  # noqa: FBT003 - see probe_response
         if not self._informers.has_synced:
             why = f"not everything is listed yet: {self._informers.waiting_for()}"
-            return _probe_response(False, why)  # noqa: FBT003 - see _probe_response
-        return _probe_response(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see _probe_response
-
-
-def _probe_response(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves of one answer
-    status = 200 if good else 503
-    return Response(status, body=f"{'ok' if good else 'not ok'}: {text}\n".encode())
-
-
-def endpoint_of(settings: Settings) -> Endpoint:
-    """Return how to reach the API server. Raises EndpointError with what to do."""
-    if settings.kubeconfig is not None:
-        from remediator.controller.kubeconfig import endpoint
-
-        return proxied(endpoint([settings.kubeconfig]), os.environ)
-    if settings.kube_server:
-        return Endpoint(
-            server=settings.kube_server,
-            token_file=settings.kube_token_file,
-            ca_file=settings.kube_ca_file,
-        )
-    return in_cluster()
+            return probe_response(False, why)  # noqa: FBT003 - see probe_response
+        return probe_response(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see probe_response
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     settings = parse(arguments)
-    logging.basicConfig(
-        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
-    _log.info("settings: %s", settings)
-    try:
-        remediator = Remediator(settings)
-    except EndpointError as error:
-        _log.error("%s", error)
-        return 2
-    except ConfigError as error:
-        _log.error("%s (--web-config)", error)
-        return 2
-    # Python sets signal handlers only in the main thread.
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: remediator.stop())
-    try:
-        remediator.run()
-    except FrontError as error:
-        _log.error("%s (--listen, --health-listen)", error)
-        return 1
-    return 0
+    return run_program(lambda: Remediator(settings), settings.log_level, _log, settings)
 
 
 if __name__ == "__main__":

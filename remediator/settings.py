@@ -1,17 +1,16 @@
 """The remediator's settings: flags into one frozen value, validated once."""
 
-import argparse
 import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from exporter.model.device import GPU_DRIVER, GpuDrivers, gpu_drivers
-from exporter.model.quiet_parser import QuietParser
+from exporter.model.quiet_parser import QuietParser, add_flags
 from remediator.plan.node_condition import HandoverOptions
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -119,23 +118,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         description="Taint failed GPUs and slices, evict their pods, verify the repair, untaint.",
         allow_abbrev=False,
     )
-    standard = Settings()
-    for name, hint in get_type_hints(Settings, include_extras=True).items():
-        kind, meta = get_args(hint)
-        flag, default, text = (
-            f"--{name.replace('_', '-')}",
-            getattr(standard, name),
-            meta.description,
-        )
-        if kind is bool:
-            switch = argparse.BooleanOptionalAction
-            parser.add_argument(flag, action=switch, default=default, help=text)
-            continue
-        choices = get_args(kind) if get_origin(kind) is Literal else None
-        read = next(iter(get_args(kind)), kind) if choices is None else str
-        parser.add_argument(
-            flag, type=read, choices=choices, default=default, help=f"{text} [{default}]"
-        )
+    add_flags(parser, Settings())
     found = parser.parse_args(arguments)
     wrong = _find_mistake(Settings(**vars(found)))
     if wrong:

@@ -32,6 +32,12 @@ class Response(msgspec.Struct, frozen=True):
     """Called when the answer is on its way as a whole, or never will be."""
 
 
+def probe_response(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves of one answer
+    """Return the answer to a liveness or readiness probe."""
+    status = 200 if good else 503
+    return Response(status, body=f"{'ok' if good else 'not ok'}: {text}\n".encode())
+
+
 class ConfigError(Exception):
     """A web configuration that cannot be used; the message names it and says what to write."""
 

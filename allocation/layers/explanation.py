@@ -1,6 +1,6 @@
 """Why one pod or claim waits: everything that was read of a cluster into one answer. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -16,7 +16,7 @@ from allocation.model.claims import BLOCKING, Claim, DeviceClass
 from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeSelectorError
 from allocation.model.pods import Pod
-from allocation.model.slices import ResourceSlice
+from allocation.model.slices import ResourceSlice, Taint
 from allocation.node_changes import node_changes
 from allocation.plugin import Supply, classes_of_resources, supplies
 from allocation.remedies import Change, Scene, remedies
@@ -67,7 +67,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Of extended resources that device plugins serve."""
 
 
-class _Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True):
     """What becomes of the claims that wait."""
 
     summary: Summary | None = None
@@ -75,63 +75,92 @@ class _Outcome(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     unread: tuple[str, ...] = ()
     unknown: str = ""
+    supplies: tuple[Supply, ...] = ()
+    """Of extended resources of device plugins."""
 
 
 def explain(known: Known, answers: Answers) -> Explanation:
     """Return why the pod or the claim waits, or that it does not."""
-    pod, stock = known.pod, known.inventory
-    demand, requested = _demand(known)
+    stock = known.inventory
+    demand, requested = demand_of(known.pod, known.claims, classes_of_resources(stock.classes))
     outcome = _outcome(known, demand, requested, answers)
+    if requested and not outcome.unread:
+        outcome = msgspec.structs.replace(outcome, supplies=supplies_of(requested, stock))
+    health = tuple(notes_on(known.claims, taints_of(stock.slices), known.incidents))
+    return explanation_of(known, demand, outcome, health)
+
+
+def demand_of(
+    pod: Pod | None, claims: tuple[Claim, ...], classes: Mapping[str, str]
+) -> tuple[Demand, Mapping[str, int]]:
+    """Return what the scheduler still has to find, and what of extended resources.
+
+    `claims` are those of the pod that exist; `classes` has the DeviceClass of each resource.
+    """
+    if pod is not None and pod.spec.node_name:
+        return Demand.of(pod, (), claims), {}
+    waiting = tuple(claim for claim in claims if claim.status.allocation is None)
+    requested: Mapping[str, int] = {}
+    if pod is not None and not pod.status.extended_resource_claim_status.resource_claim_name:
+        requested = pod.extended_resources()
+        made = pod.extended_claim(classes)
+        waiting += (made,) if made else ()
+    return Demand.of(pod, waiting, claims), requested
+
+
+def explanation_of(
+    known: Known, demand: Demand, outcome: Outcome, health: tuple[DeviceNote, ...]
+) -> Explanation:
+    """Return where the pod or the claim stands, with what becomes of its demand."""
     own = {claim.key for claim in known.claims}
     changes = tuple(
         each for each in outcome.changes if each.what != "Free" or each.which not in own
     )
-    if pod is None:
+    outcome = msgspec.structs.replace(outcome, changes=changes)
+    if known.pod is None:
         (claim,) = known.claims
         finding = claim_without_pod(claim, outcome.summary)
         return Explanation(finding=finding, summary=outcome.summary, changes=changes)
-    by_plugin: tuple[Supply, ...] = ()
-    if requested and not outcome.unread:
-        served = classes_of_resources(stock.classes)
-        found = supplies(requested, stock.nodes, stock.used)
-        by_plugin = tuple(each for each in found if each.nodes or each.resource not in served)
-    view = PodView(
+    view = view_of(known, known.pod, demand, outcome, health)
+    return Explanation(
+        finding=first_finding(view),
+        summary=outcome.summary,
+        changes=changes,
+        supplies=view.supplies,
+    )
+
+
+def supplies_of(requested: Mapping[str, int], stock: Inventory) -> tuple[Supply, ...]:
+    """Return what device plugins have of extended resources; what DRA alone serves is none."""
+    served = classes_of_resources(stock.classes)
+    found = supplies(requested, stock.nodes, stock.used)
+    return tuple(each for each in found if each.nodes or each.resource not in served)
+
+
+def view_of(
+    known: Known, pod: Pod, demand: Demand, outcome: Outcome, health: tuple[DeviceNote, ...]
+) -> PodView:
+    """Return the pod of what is known, with all that the layers look at."""
+    return PodView(
         pod=pod,
         now=known.at,
         claims={claim.metadata.name: claim for claim in known.claims},
         templates=known.templates,
         events=known.events,
         demand=demand,
-        nodes=() if "nodes" in known.unread else stock.nodes,
+        nodes=() if "nodes" in known.unread else known.inventory.nodes,
         summary=outcome.summary,
-        changes=changes,
-        supplies=by_plugin,
+        changes=outcome.changes,
+        supplies=outcome.supplies,
         unread=outcome.unread,
         unknown=outcome.unknown,
-        health=tuple(_notes(known)),
+        health=health,
     )
-    return Explanation(
-        finding=first_finding(view), summary=outcome.summary, changes=changes, supplies=by_plugin
-    )
-
-
-def _demand(known: Known) -> tuple[Demand, Mapping[str, int]]:
-    """Return what the scheduler still has to find, and what of extended resources."""
-    pod = known.pod
-    if pod is not None and pod.spec.node_name:
-        return Demand.of(pod, (), known.claims), {}
-    waiting = tuple(claim for claim in known.claims if claim.status.allocation is None)
-    requested: Mapping[str, int] = {}
-    if pod is not None and not pod.status.extended_resource_claim_status.resource_claim_name:
-        requested = pod.extended_resources()
-        made = pod.extended_claim(classes_of_resources(known.inventory.classes))
-        waiting += (made,) if made else ()
-    return Demand.of(pod, waiting, known.claims), requested
 
 
 def _outcome(
     known: Known, demand: Demand, requested: Mapping[str, int], answers: Answers
-) -> _Outcome:
+) -> Outcome:
     """Return what becomes of a demand, as far as what was read says it.
 
     Devices say enough without nodes and rules, which can only keep more away; not where slices
@@ -140,8 +169,8 @@ def _outcome(
     stock, nodes = known.inventory, known.inventory.nodes
     unread = {part: why for part, why in known.unread.items() if part in TO_ALLOCATE}
     if not (demand.waiting or requested):
-        return _Outcome()
-    hidden = _Outcome(unread=tuple(unread.values()))
+        return Outcome()
+    hidden = Outcome(unread=tuple(unread.values()))
     enough = unread.keys() <= {"nodes", "rules"}
     if "nodes" in unread:
         specs = [each.spec for each in stock.slices]
@@ -152,16 +181,16 @@ def _outcome(
     if not (enough and demand.waiting):
         return hidden
     if known.unreadable:
-        return _Outcome(unknown=known.unreadable)
+        return Outcome(unknown=known.unreadable)
     try:
         summary, changes = _allocation(demand, nodes, stock, answers)
     except (NodeSelectorError, CapacityError) as error:
         # Something that is published or requested says nothing to the scheduler either.
-        return _Outcome(unknown=str(error))
+        return Outcome(unknown=str(error))
     if not unread:
-        return _Outcome(summary, changes)
+        return Outcome(summary, changes)
     # What would be enough is not known then.
-    return hidden if summary.verdict == "Allocatable" else _Outcome(summary)
+    return hidden if summary.verdict == "Allocatable" else Outcome(summary)
 
 
 def _allocation(
@@ -198,17 +227,25 @@ def _allocation(
     return summary, tuple(sorted(dict.fromkeys(found), key=lambda each: kinds.index(each.what)))
 
 
-def _notes(known: Known) -> Iterator[DeviceNote]:
-    """Yield what is wrong with the devices of the claims."""
-    taints = {
+def taints_of(slices: Iterable[ResourceSlice]) -> dict[Device, tuple[Taint, ...]]:
+    """Return the taints of each device that has any."""
+    return {
         given.device(each): each.taints
-        for given in known.inventory.slices
+        for given in slices
         for each in given.spec.devices
         if each.taints
     }
-    for claim in known.claims:
+
+
+def notes_on(
+    claims: Iterable[Claim],
+    taints: Mapping[Device, tuple[Taint, ...]],
+    incidents: Mapping[Device, str],
+) -> Iterator[DeviceNote]:
+    """Yield what is wrong with the devices of claims."""
+    for claim in claims:
         for result in claim.results:
-            if stated := known.incidents.get(result.name):
+            if stated := incidents.get(result.name):
                 yield DeviceNote(result.name, "DeviceSick", stated)
             for taint in taints.get(result.name, ()):
                 tolerated = any(each.tolerates(taint) for each in result.tolerations)

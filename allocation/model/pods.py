@@ -159,6 +159,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         extended = self.status.extended_resource_claim_status.resource_claim_name
         return found | ({extended: extended} if extended else {})
 
+    def claim_keys(self) -> list[str]:
+        """Return `namespace/name` of its claims that were made, each once."""
+        names = dict.fromkeys(filter(None, self.claim_names().values()))
+        return [f"{self.metadata.namespace}/{name}" for name in names]
+
     def extended_resources(self) -> dict[str, int]:
         """Return how much it requests of extended resources, such as nvidia.com/gpu."""
         sizes = {name: self._sizes(name) for name in sorted(self._names())}

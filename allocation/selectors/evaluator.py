@@ -99,6 +99,13 @@ class Evaluator:
             self._kept.popitem(last=False)
         return answers
 
+    def evaluate(self, expression: str, devices: Sequence[SelectedDevice]) -> Sequence[Answer]:
+        """Return the same; where the process does not start, nothing is evaluated."""
+        try:
+            return self.answers(expression, devices)
+        except EvaluatorError as error:
+            return [not_evaluated(str(error))] * len(devices)
+
     def _evaluate(self, expression: str, devices: tuple[SelectedDevice, ...]) -> list[Answer]:
         found: list[Answer] = []
         for first in range(0, len(devices), BATCH):

@@ -97,12 +97,8 @@ def _read(items: Iterable[msgspec.Raw], kind: type[T]) -> tuple[list[T], tuple[s
         try:
             found.append(msgspec.json.decode(raw, type=kind))
         except UNREADABLE:
-            unreadable.append(_name_of(raw))
+            try:
+                unreadable.append(_names.decode(raw).metadata.name)
+            except UNREADABLE:
+                unreadable.append(_Named().name)
     return found, tuple(unreadable)
-
-
-def _name_of(raw: msgspec.Raw) -> str:
-    try:
-        return _names.decode(raw).metadata.name
-    except UNREADABLE:
-        return _Named().name

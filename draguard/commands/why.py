@@ -8,9 +8,7 @@ import msgspec
 
 from allocation.answers import Answers
 from allocation.layers.explanation import explain
-from allocation.selectors.answers import Answer, not_evaluated
-from allocation.selectors.device import SelectedDevice
-from allocation.selectors.evaluator import Evaluator, EvaluatorError
+from allocation.selectors.evaluator import Evaluator
 from draguard.cluster.waiting import NoSuchObjectError, WaitingReader
 from draguard.connection.cluster_flags import add_cluster_flags
 from draguard.connection.progress import Progress
@@ -80,12 +78,6 @@ def _look(  # noqa: PLR0917 - one look at one target
 ) -> int:
     namespace = options.namespace or client.endpoint.namespace or DEFAULT_NAMESPACE
 
-    def evaluate(expression: str, devices: Sequence[SelectedDevice]) -> Sequence[Answer]:
-        try:
-            return evaluator.answers(expression, devices)
-        except EvaluatorError as error:
-            return [not_evaluated(str(error))] * len(devices)
-
     with Progress() as progress:
         reader = WaitingReader(client, namespace, progress.read)
         try:
@@ -94,7 +86,7 @@ def _look(  # noqa: PLR0917 - one look at one target
             print_error("why", str(error))
             return PROBLEM
         progress.says("looking for devices")
-        explanation = explain(known, Answers(evaluate))
+        explanation = explain(known, Answers(evaluator.evaluate))
     found = Why.of(kind, namespace, name, known, explanation)
     steady = msgspec.structs.replace(found, at=None)
     changes.show(found, partial(why_page, found), known.at, apart=steady)

@@ -7,7 +7,9 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
+
+import msgspec
 
 _NAME = re.compile(r"-[A-Za-z]|--[A-Za-z][A-Za-z_-]*")
 """Of a flag as one types it; a password may begin with a dash, too."""
@@ -35,3 +37,21 @@ class QuietParser(argparse.ArgumentParser):
         if message.startswith(_SURPLUS):
             message = f"there are words that no flag takes {_NOT_REPEATED}"
         super().error(_POSITIONAL.sub(r"\1 \2", message))
+
+
+def add_flags(parser: argparse.ArgumentParser, standard: msgspec.Struct) -> None:
+    """Add a flag for each field of settings, of the same name; `standard` has the defaults.
+
+    A field is annotated with its type and its description (msgspec.Meta), which is the help text.
+    """
+    for name, hint in get_type_hints(type(standard), include_extras=True).items():
+        kind, meta = get_args(hint)
+        flag, default = f"--{name.replace('_', '-')}", getattr(standard, name)
+        if kind is bool:
+            switch = argparse.BooleanOptionalAction
+            parser.add_argument(flag, action=switch, default=default, help=meta.description)
+            continue
+        choices = get_args(kind) if get_origin(kind) is Literal else None
+        read = next(iter(get_args(kind)), kind) if choices is None else str
+        text = f"{meta.description} [{default}]"
+        parser.add_argument(flag, type=read, choices=choices, default=default, help=text)

@@ -6,10 +6,10 @@ from time import monotonic
 
 from exporter.model.node_health import REPORT_HASH, REPORT_INTERVAL, NodeDeviceHealth
 from kubeapi.client import Client
+from kubeapi.distrust import WATCH_DEAD
 from kubeapi.lease import Lease, leases
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
-from remediator.controller.watches import WATCH_DEAD
 from remediator.freshness import Freshness, Renewals
 from remediator.model.taint_rule import DOMAIN
 

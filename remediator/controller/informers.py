@@ -13,6 +13,7 @@ import msgspec
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import UNREADABLE, Client
+from kubeapi.distrust import distrust, distrust_versioned
 from kubeapi.reflector import Reflector
 from kubeapi.resources import INCIDENTS, NODES, REPORTS
 from kubeapi.store import Change
@@ -24,8 +25,6 @@ from remediator.controller.emergency import Emergency
 from remediator.controller.feature_gates import Gates, StatedRule
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.watches import (
-    distrust,
-    distrust_versioned,
     unreadable_claims,
     unreadable_rules,
     unreadable_slices,

@@ -3,7 +3,6 @@
 `informers` feeds the cache, `plan` decides, and the writer applies its steps.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from time import monotonic
@@ -12,7 +11,8 @@ import msgspec
 
 from exporter.model.device import NVIDIAS, GpuDrivers
 from kubeapi.client import Client
-from kubeapi.event_recorder import EventRecorder, Result
+from kubeapi.distrust import distrust
+from kubeapi.event_recorder import EventRecorder
 from remediator.controller.absent_pods import AbsentPods
 from remediator.controller.apply import Writer
 from remediator.controller.cache import Cache
@@ -25,7 +25,6 @@ from remediator.controller.node_pods import NodePods
 from remediator.controller.rate_limit import Pace
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.takeover import Takeover
-from remediator.controller.watches import distrust
 from remediator.diagnose.fault import NODE_LEVEL, Fault
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
@@ -37,7 +36,6 @@ from remediator.plan.view import Fleet, NodeView, StoreView, WatchedKind
 from remediator.plan.words import need_of
 from remediator.policy.table import Policy
 
-_log = logging.getLogger(__name__)
 PolicyChange = tuple[datetime | None, tuple[Policy, ...] | None]
 """When more was permitted last, and what was in force shortly before, as `Fleet` has it."""
 
@@ -105,7 +103,6 @@ class Cluster:
             client,
             as_object=lambda event, at: (event.posted_in, events.manifest(event, at, labels)),
             turn=pace.ask_for_event,
-            on_result=_log_failed,
         )
         pods = NodePods(client, elapsed)
         self._pods = AbsentPods(pods, elapsed)
@@ -293,8 +290,3 @@ class Cluster:
                 found = watch.get(f"{pod.namespace}/{name}") if watch else None
                 if found is not None:
                     yield found
-
-
-def _log_failed(result: Result, why: str) -> None:
-    if result == "failed":
-        _log.info("an Event could not be posted: %s", why)

@@ -13,7 +13,7 @@ from alerts.rule import Alert, Group, Recording, Settings, Severity
 from alerts.table import GROUPS, alerts, recorded
 from alerts.thresholds import WATCH_AGE
 from dashboards.catalogue import BOARDS
-from remediator.controller.watches import WATCH_SILENT
+from kubeapi.distrust import WATCH_SILENT
 from tests.alerts.rules_reading import expressions, nodes, queried_in_texts
 from tests.dashboards.known import FAMILIES_KNOWN, LABELS, SCRAPED, Known
 from tests.dashboards.promql_reading import named_labels, selectors

@@ -28,6 +28,8 @@ from tests.remediator.builders import with_fields
 T = TypeVar("T")
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
+EXPLAINER = "draguard-explainer"
+"""Its Lease."""
 LEASES = "draguard-system"
 _BEAT = 0.7
 ENFORCE = """
@@ -39,17 +41,20 @@ defaults: {mode: incident-only, settle: 1s, soak: 4s}
 
 
 class Remediator:
-    """`python -m remediator` against the scene's API server, or against a proxy before it."""
+    """`python -m remediator` against the scene's API server, or against a proxy before it.
 
-    def __init__(self, arguments: list[str], log: Path) -> None:
-        self._arguments = arguments
+    Or another program of the cluster: `python -m MODULE`.
+    """
+
+    def __init__(self, arguments: list[str], log: Path, module: str = "remediator") -> None:
+        self._arguments, self._module = arguments, module
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "remediator", *self._arguments], stdout=out, stderr=out
+                [sys.executable, "-m", self._module, *self._arguments], stdout=out, stderr=out
             )
 
     @property
@@ -153,6 +158,19 @@ class Scene:
         one.await_saying(until)
         return one
 
+    def explainer(self, *flags: str) -> Remediator:
+        """Start the real explainer; it is stopped with the scene."""
+        number = len(self._remediators)
+        where = ["--kubeconfig", str(self.cluster.plane.kubeconfig)]
+        one = Remediator(
+            [*where, "--listen", "127.0.0.1:0", "--leader-identity", f"explainer-{number}", *flags],
+            self.folder / f"explainer-{number}.log",
+            "allocation",
+        )
+        one.start()
+        self._remediators.append(one)
+        return one
+
     def close(self) -> None:
         self._over.set()
         if self._beating.ident is not None:
@@ -161,8 +179,9 @@ class Scene:
             for replica in self._remediators:
                 replica.send(signal.SIGCONT)
                 ends.callback(replica.stop)
-        with suppress(NotFound):
-            self.cluster.client.delete(f"{leases(LEASES)}/{LEASE_NAME}")
+        for name in (LEASE_NAME, EXPLAINER):
+            with suppress(NotFound):
+                self.cluster.client.delete(f"{leases(LEASES)}/{name}")
 
     def node(self, name: str, *gpus: GpuHealth) -> None:
         """Add a node that publishes these GPUs, and their first report."""

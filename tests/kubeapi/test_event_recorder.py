@@ -24,7 +24,6 @@ def recorder(waiting: int = 5) -> Generator[tuple[Api, EventRecorder[Event]]]:
             Client(endpoint, agent="test"),
             as_object=lambda event, now: (event.posted_in, manifest(event, now, {})),
             turn=lambda: 0.0,
-            on_result=lambda _result, _why: None,
             waiting=waiting,
         )
         try:

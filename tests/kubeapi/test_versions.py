@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kubeapi import versions
+from kubeapi.distrust import distrust_versioned
 from kubeapi.versions import RULE_VERSIONS, Versioned
-from remediator.controller.watches import distrust_versioned
 from remediator.model.taint_rule import RawRule
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from exporter.model.node_health import FabricHealth
-from remediator.controller.watches import distrust
+from kubeapi.distrust import distrust
 from remediator.model.intent import Intent
 from remediator.model.node import NodeFacts
 from remediator.plan.events import Event

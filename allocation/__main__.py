@@ -1,0 +1,226 @@
+"""`draguard explainer`: says why claims wait, by metrics and Events, beside the remediator.
+
+One look after the other, by the replica that leads: a snapshot of what is watched, where each pod
+stands, the rows of metrics, and the Events that are new. Nothing here writes anything but Events
+and its own Lease.
+"""
+
+import logging
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib.metadata import version
+from time import monotonic
+
+from allocation.answers import Answers
+from allocation.explainer import tenant_events
+from allocation.explainer.claim_states import claim_states, consumers, missing_claims
+from allocation.explainer.findings import Findings
+from allocation.explainer.metrics import LookReading, Metrics, Reading
+from allocation.explainer.observe import Observer
+from allocation.explainer.remarks import PodRemarks
+from allocation.explainer.rows import Progress, claim_rows
+from allocation.explainer.settings import Settings, parse
+from allocation.explainer.tenant_events import Reporter, TenantEvent
+from allocation.selectors.evaluator import Evaluator
+from kubeapi import clock
+from kubeapi.client import ApiError, Client
+from kubeapi.election import Alone, Elector, new_identity
+from kubeapi.event_recorder import EventRecorder
+from remediator.controller.program import endpoint_of, run_program
+from remediator.controller.rate_limit import Pace
+from serving.front import Handler, Request, Response
+from serving.fronts import Fronts
+from serving.message import probe_response
+from serving.negotiation import Exposition, exposition
+
+_log = logging.getLogger("explainer")
+LEASE_NAME = "draguard-explainer"
+BETWEEN = 2.0
+"""Seconds between two looks, at the least; a look that takes longer is followed by as long a rest,
+so that half of a core is used at the most."""
+BUDGET = 5.0
+"""Seconds of one look for computations of what becomes of claims."""
+PROBED_EVERY = 60.0
+"""Seconds between two readings of which versions are served."""
+EVENTS_PER_SECOND, EVENTS_AT_ONCE = 5.0, 50.0
+HUNG_AFTER = 300.0
+"""Seconds without an end of a look after which /healthz fails."""
+
+
+class Explainer:
+    """The process: watches, looks and page, started and stopped together."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        running = version("draguard")
+        self._metrics = Metrics(running)
+        client = Client(
+            endpoint_of(settings),
+            agent=f"draguard-explainer/{running}",
+            on_answer=self._metrics.count_answer,
+        )
+        self._client, self._observer = client, Observer(client, clock.now)
+        self._remarks = PodRemarks(client, self._observer)
+        pace = Pace(EVENTS_PER_SECOND, EVENTS_AT_ONCE)
+        self._recorder = EventRecorder[TenantEvent](
+            client,
+            as_object=tenant_events.as_object,
+            turn=pace.ask,
+            on_result=self._metrics.count_event,
+        )
+        self._elector: Elector | Alone = (
+            Elector(
+                client,
+                settings.lease_namespace,
+                LEASE_NAME,
+                identity=settings.leader_identity or new_identity(),
+                now=clock.now,
+                on_gain=self._forget,
+            )
+            if settings.leader_elect
+            else Alone(self._forget)
+        )
+        self._forget()
+        self._evaluator = Evaluator()
+        self._stopping = threading.Event()
+        self._looked_at = monotonic()
+        self._probed_at = float("-inf")
+        routes: dict[str, Handler] = {
+            "/metrics": self._serve_metrics,
+            "/healthz": self._serve_healthz,
+            "/readyz": self._serve_readyz,
+        }
+        self._fronts = Fronts(
+            settings.listen,
+            routes,
+            health_listen=settings.health_listen,
+            web_config=settings.web_config,
+            at_once={},
+        )
+
+    def _forget(self) -> None:
+        """Begin anew: what was seen while another replica led is not known."""
+        self._findings, self._progress = Findings(monotonic), Progress()
+        self._reporter = Reporter(timedelta(seconds=self._settings.event_after))
+        self._answers: tuple[object, Answers] | None = None
+
+    def run(self) -> None:
+        self._fronts.start()
+        try:
+            self._recorder.start()
+            self._observer.start()
+            self._elector.start()
+            while not self._stopping.is_set():
+                begun = monotonic()
+                try:
+                    if begun - self._probed_at > PROBED_EVERY:
+                        self._observer.probe()
+                        self._probed_at = begun
+                except ApiError as error:
+                    _log.warning("cannot read which versions are served: %s", error)
+                self._look_if_possible()
+                self._looked_at = monotonic()
+                self._stopping.wait(max(BETWEEN, self._looked_at - begun))
+        finally:
+            self._elector.stop()
+            self._fronts.stop()
+            self._recorder.stop()
+            self._observer.stop()
+            self._evaluator.close()
+            self._client.close()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _look_if_possible(self) -> None:
+        """Look, unless another replica leads or something cannot be trusted."""
+        doubts = [why for why in self._observer.distrust_by_kind().values() if why]
+        if doubts or not self._elector.leading:
+            self._metrics.show(None)
+            return
+        begun = monotonic()
+        try:
+            self._look(begun)
+        except Exception:  # noqa: BLE001 - the next look may end well; a metric counts the others
+            _log.exception("a look failed: this is a bug, please report it")
+            self._metrics.count_failed_look()
+            self._metrics.show(None)
+
+    def _look(self, begun: float) -> None:
+        snapshot = self._observer.snapshot()
+        self._remarks.begin(snapshot.at)
+        # Remembered while the same is published.
+        if self._answers is None or self._answers[0] is not snapshot.inventory.slices:
+            self._answers = snapshot.inventory.slices, Answers(self._evaluator.evaluate)
+        look = self._findings.look(
+            snapshot,
+            lambda: self._observer.cluster(snapshot),
+            self._answers[1],
+            self._remarks,
+            BUDGET,
+        )
+        states = [
+            *claim_states(
+                snapshot.claims, consumers(snapshot.pods.values(), snapshot.claims), look.findings
+            ),
+            *missing_claims(snapshot.pods.values(), snapshot.claims, look.findings),
+        ]
+        for family, device_class, seconds in self._progress.look(
+            states, snapshot.claims, snapshot.at
+        ):
+            self._metrics.observe(family, device_class, seconds)
+        found = claim_rows(states, self._progress.since(), snapshot.at)
+        oldest = (snapshot.at - look.oldest).total_seconds() if look.oldest else 0.0
+        self._metrics.show(
+            LookReading(
+                rows=found.rows,
+                dropped=found.dropped,
+                seconds=monotonic() - begun,
+                unexplained=look.unexplained,
+                reason_age=oldest,
+            )
+        )
+        for event in self._reporter.look(
+            snapshot.pods.values(), snapshot.claims, look.findings, snapshot.at
+        ):
+            if self._settings.events and self._elector.leading:
+                self._recorder.record(event, snapshot.at)
+
+    def _serve_metrics(self, request: Request) -> Response:
+        kind, now = exposition(request.accept), monotonic()
+        watches = self._observer.reflectors()
+        reading = Reading(
+            leading=self._elector.leading,
+            watch_ages={each.resource: now - each.last_contact for each in watches if each.synced},
+            untrusted={name: bool(why) for name, why in self._observer.distrust_by_kind().items()},
+            undecodable=sum(each.undecodable for each in watches),
+            look_age=now - self._looked_at,
+            evaluator_starts=self._evaluator.starts,
+        )
+        page = self._metrics.page(reading, openmetrics=kind is Exposition.OPENMETRICS)
+        return Response(200, kind.value, page)
+
+    def _serve_healthz(self, _: Request) -> Response:
+        dead = [str(each) for each in self._observer.reflectors() if each.dead]
+        if dead or self._elector.dead:
+            what = ", ".join(dead) or "the leader election"
+            return probe_response(False, f"ended: {what}")  # noqa: FBT003 - see probe_response
+        age = monotonic() - self._looked_at
+        return probe_response(age < HUNG_AFTER, f"the last look ended {age:.0f} s ago")
+
+    def _serve_readyz(self, _: Request) -> Response:
+        doubts = [why for why in self._observer.distrust_by_kind().values() if why]
+        if doubts:
+            return probe_response(False, "; ".join(doubts))  # noqa: FBT003 - see probe_response
+        return probe_response(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see probe_response
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    settings = parse(arguments)
+    return run_program(lambda: Explainer(settings), settings.log_level, _log, settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

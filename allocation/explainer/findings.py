@@ -1,0 +1,284 @@
+"""Where each pod with devices stands. Pure but for its memory.
+
+Pods that request the same and may run on the same nodes wait for the same: what becomes of their
+claims is computed once for all of them. While there is no time for all, those come first whose
+answer is the oldest; until then a pod keeps its last answer, or has none.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from allocation.answers import Answers
+from allocation.capacity import CapacityError
+from allocation.demand import Demand
+from allocation.layers.admission import admission
+from allocation.layers.explanation import (
+    Inventory,
+    Known,
+    Outcome,
+    demand_of,
+    notes_on,
+    supplies_of,
+    taints_of,
+    view_of,
+)
+from allocation.layers.finding import DeviceNote, Finding
+from allocation.layers.scheduling import scheduler
+from allocation.layers.walk import first_finding
+from allocation.model.claims import Claim
+from allocation.model.events import Event
+from allocation.model.nodes import NodeSelectorError
+from allocation.model.pods import Pod
+from allocation.plugin import classes_of_resources
+from allocation.reasons import Why
+from allocation.search import Cluster
+from allocation.summary import Group, Summary, summarize
+from exporter.model.device import Device
+
+EASE = 20
+"""An answer is computed anew when it is so many times as old as its computation took."""
+_ENDED = frozenset({"Succeeded", "Failed"})
+_BY_CLAIMS: frozenset[Why] = frozenset({"Allocated", "Capacity"})
+"""Reasons whose `by` names claims."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a cluster at one moment."""
+
+    at: datetime
+    version: int
+    """Changes with what allocations rest on."""
+    pods: Mapping[str, Pod]
+    """Those that use claims or extended resources."""
+    claims: Mapping[str, Claim]
+    """By `namespace/name`, as the pods."""
+    inventory: Inventory
+    incidents: Mapping[Device, str] = {}
+    unreadable: str = ""
+    """Objects that cannot be read, of what allocations rest on."""
+
+
+class Remarks(Protocol):
+    """What is read of a pod when it is looked at, and not watched."""
+
+    def templates(self, pod: Pod) -> frozenset[str]:
+        """Return which of its templates exist, of claims that do not."""
+        ...
+
+    def events(self, pod: Pod) -> tuple[Event, ...]:
+        """Return the Events on it, where they matter."""
+        ...
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What becomes of the claims of pods that are alike."""
+
+    outcome: Outcome
+    at: datetime
+    version: int
+    cost: float
+    """Seconds that it took."""
+
+    def is_due(self, snapshot: Snapshot) -> bool:
+        age = (snapshot.at - self.at).total_seconds()
+        return self.version != snapshot.version and not 0 <= age < EASE * self.cost
+
+
+class Look(msgspec.Struct, frozen=True):
+    findings: Mapping[str, Finding]
+    """By the UID of the pod."""
+    unexplained: int
+    """Pods without any, for want of time."""
+    oldest: datetime | None
+    """Of the answers that are in `findings`."""
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    """A pod that waits for what the scheduler has to find."""
+
+    pod: Pod
+    known: Known
+    demand: Demand
+    requested: Mapping[str, int]
+
+    @property
+    def kind(self) -> bytes:
+        """Return the same for pods for which the scheduler finds the same."""
+        spec, demand = self.pod.spec, self.demand
+        return msgspec.msgpack.encode(
+            (
+                [claim.spec.devices for claim in demand.waiting],
+                [selector for _, selector in demand.placed],
+                sorted(self.requested.items()),
+                spec.node_selector,
+                spec.affinity,
+                spec.tolerations,
+            )
+        )
+
+
+class Findings:
+    """Remembers what was computed; `clock` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._answers: dict[bytes, Answer] = {}
+        self._on_nodes: dict[str, tuple[object, Finding]] = {}
+
+    def look(
+        self,
+        snapshot: Snapshot,
+        cluster: Callable[[], Cluster],
+        answers: Answers,
+        remarks: Remarks,
+        budget: float,
+    ) -> Look:
+        """Return where all pods stand; `budget` is the seconds for computations.
+
+        `cluster` returns what there is to allocate; it may raise CapacityError.
+        """
+        classes = classes_of_resources(snapshot.inventory.classes)
+        taints = taints_of(snapshot.inventory.slices)
+        findings: dict[str, Finding] = {}
+        on_nodes: dict[str, tuple[object, Finding]] = {}
+        waiting: dict[bytes, list[_Waiting]] = {}
+        for pod in snapshot.pods.values():
+            if pod.status.phase in _ENDED:
+                continue
+            found = map(snapshot.claims.get, pod.claim_keys())
+            claims = tuple(claim for claim in found if claim is not None)
+            health = tuple(notes_on(claims, taints, snapshot.incidents))
+            uid = pod.metadata.uid
+            if pod.spec.node_name:
+                events = remarks.events(pod)
+                findings[uid] = self._on_node(snapshot, pod, claims, events, health)
+                on_nodes[uid] = self._on_nodes[uid]
+                continue
+            known = _known(snapshot, pod, claims, templates=remarks.templates(pod))
+            demand, requested = demand_of(pod, claims, classes)
+            view = view_of(known, pod, demand, Outcome(), health)
+            if pod.metadata.deletion_timestamp is not None:
+                findings[uid] = first_finding(view)
+            elif early := admission(view) or scheduler(view):
+                findings[uid] = early
+            else:
+                each = _Waiting(pod, known, demand, requested)
+                waiting.setdefault(each.kind, []).append(each)
+        self._on_nodes = on_nodes
+        self._answer(snapshot, waiting, cluster, answers, budget)
+        used = [self._answers[kind] for kind in waiting if kind in self._answers]
+        for kind, pods in waiting.items():
+            if kind in self._answers:
+                findings |= _with_answer(pods, self._answers[kind].outcome)
+        return Look(
+            findings,
+            sum(len(pods) for kind, pods in waiting.items() if kind not in self._answers),
+            min((answer.at for answer in used), default=None),
+        )
+
+    def _on_node(
+        self,
+        snapshot: Snapshot,
+        pod: Pod,
+        claims: tuple[Claim, ...],
+        events: tuple[Event, ...],
+        health: tuple[DeviceNote, ...],
+    ) -> Finding:
+        """Return where a pod stands that has a node: it depends on itself and its claims alone."""
+        uid, rests_on = pod.metadata.uid, (pod, claims, events, health)
+        before = self._on_nodes.get(uid)
+        if before is None or before[0] != rests_on:
+            known = _known(snapshot, pod, claims, events=events)
+            view = view_of(known, pod, Demand.of(pod, (), claims), Outcome(), health)
+            self._on_nodes[uid] = rests_on, first_finding(view)
+        return self._on_nodes[uid][1]
+
+    def _answer(
+        self,
+        snapshot: Snapshot,
+        waiting: Mapping[bytes, list[_Waiting]],
+        cluster: Callable[[], Cluster],
+        answers: Answers,
+        budget: float,
+    ) -> None:
+        """Compute what is due, as long as there is time, and forget what nobody waits for."""
+        begun = self._clock()
+        kept = {kind: each for kind, each in self._answers.items() if kind in waiting}
+        due = [kind for kind in waiting if kind not in kept or kept[kind].is_due(snapshot)]
+        # What was never computed comes first, and then the oldest.
+        due.sort(key=lambda kind: kept[kind].at.timestamp() if kind in kept else 0.0)
+        for number, kind in enumerate(due):
+            if number and self._clock() - begun > budget:
+                break
+            now = self._clock()
+            outcome = _outcome(snapshot, waiting[kind][0], cluster, answers)
+            kept[kind] = Answer(outcome, snapshot.at, snapshot.version, self._clock() - now)
+        self._answers = kept
+
+
+def _known(
+    snapshot: Snapshot,
+    pod: Pod,
+    claims: tuple[Claim, ...],
+    *,
+    templates: frozenset[str] = frozenset(),
+    events: tuple[Event, ...] = (),
+) -> Known:
+    return Known(
+        at=snapshot.at,
+        pod=pod,
+        claims=claims,
+        templates=templates,
+        events=events,
+        inventory=snapshot.inventory,
+    )
+
+
+def _outcome(
+    snapshot: Snapshot, first: _Waiting, cluster: Callable[[], Cluster], answers: Answers
+) -> Outcome:
+    stock = snapshot.inventory
+    by_plugin = supplies_of(first.requested, stock) if first.requested else ()
+    if not first.demand.waiting:
+        return Outcome(supplies=by_plugin)
+    if snapshot.unreadable:
+        return Outcome(unknown=snapshot.unreadable)
+    try:
+        return Outcome(summarize(first.demand, stock.nodes, cluster(), answers), supplies=by_plugin)
+    except (NodeSelectorError, CapacityError) as error:
+        # Something that is published or requested says nothing to the scheduler either.
+        return Outcome(unknown=str(error))
+
+
+def _with_answer(pods: list[_Waiting], outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+    """Yield the finding of each pod, by its UID, in which no other namespace is named."""
+    within: dict[str, Outcome] = {}
+    for each in pods:
+        namespace = each.pod.metadata.namespace
+        if namespace not in within:
+            summary = outcome.summary and summary_within(outcome.summary, namespace)
+            within[namespace] = msgspec.structs.replace(outcome, summary=summary)
+        # No device: what is allocated of its claims is not what it waits for.
+        view = view_of(each.known, each.pod, each.demand, within[namespace], ())
+        yield each.pod.metadata.uid, first_finding(view)
+
+
+def summary_within(summary: Summary, namespace: str) -> Summary:
+    """Return a summary that names no claim of another namespace."""
+
+    def within(group: Group) -> Group:
+        own = tuple(name for name in group.by if name.startswith(f"{namespace}/"))
+        others = len(group.by) - len(own)
+        if group.why not in _BY_CLAIMS or not others:
+            return group
+        claims = "1 claim of another namespace" if others == 1 else f"{others} of other namespaces"
+        return msgspec.structs.replace(group, by=(*own, claims))
+
+    requests = tuple(
+        msgspec.structs.replace(request, groups=tuple(map(within, request.groups)))
+        for request in summary.requests
+    )
+    return msgspec.structs.replace(summary, requests=requests)
