@@ -19,7 +19,8 @@ _API = frozenset(
         *("claim", "class", "device", "driver", "gpu", "gpus", "mig", "node", "nodes", "nvidia"),
         *("pod", "pods", "pool", "request", "true", "false", "none", "ok", "bad", "unknown"),
         *("suspect", "pending", "contained", "fabric", "memory", "lost", "draguard", "enforce"),
-        *("agent", "exporter", "sensor", "remediator", "status", "spec", "metadata", "default"),
+        *("agent", "exporter", "sensor", "remediator", "explainer", "status", "spec"),
+        *("metadata", "default"),
     )
 )
 """Words of the API and of Draguard: as a name one says nothing, and elsewhere it is needed."""

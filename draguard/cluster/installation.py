@@ -24,6 +24,8 @@ from remediator.settings import Settings, parse
 
 ACCOUNT = "draguard-remediator"
 AGENT_ACCOUNT = "draguard-agent"
+EXPLAINER_ACCOUNT = "draguard-explainer"
+"""Its Lease has this name too."""
 
 
 class _Mount(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -82,6 +84,7 @@ class _WorkloadStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     desired_number_scheduled: int = 0
     number_ready: int = 0
     replicas: int = 0
+    ready_replicas: int = 0
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -91,12 +94,21 @@ class Workload(msgspec.Struct, frozen=True):
     spec: _WorkloadSpec = _WorkloadSpec()
     status: _WorkloadStatus = _WorkloadStatus()
     """Of a DaemonSet: on how many nodes it should run, and where it is ready. Of the others: how
-    many pods there are.
+    many pods there are, and how many are ready.
     """
 
     @property
     def images(self) -> tuple[str, ...]:
         return tuple(container.image for container in self.spec.template.spec.containers)
+
+    @property
+    def words(self) -> list[str]:
+        """Its containers' commands and arguments."""
+        return [
+            word
+            for container in self.spec.template.spec.containers
+            for word in (*(container.command or ()), *(container.args or ()))
+        ]
 
     @property
     def host_pid(self) -> bool:
@@ -181,26 +193,28 @@ def find_agents(client: Client, namespace: str) -> tuple[Workload, ...]:
 
 
 def find_replica_sets(client: Client, namespace: str) -> tuple[Workload, ...]:
-    """Return the ReplicaSets of the remediator, those of former revisions too. Raises ApiError."""
+    """Return the ReplicaSets of our Deployments, of former revisions too. Raises ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
-    return tuple(_of_account(listed(client, path, Workload)[0], ACCOUNT))
+    return tuple(_of_account(listed(client, path, Workload)[0], ACCOUNT, EXPLAINER_ACCOUNT))
 
 
-def _of_account(workloads: Iterable[Workload], account: str) -> Iterator[Workload]:
+def find_explainer(client: Client, namespace: str) -> Workload | None:
+    """Return the Deployment of the explainer, None where there is none. Raises ApiError."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    return next(_of_account(listed(client, path, Workload)[0], EXPLAINER_ACCOUNT), None)
+
+
+def _of_account(workloads: Iterable[Workload], *accounts: str) -> Iterator[Workload]:
     return (
         workload
         for workload in workloads
-        if workload.spec.template.spec.service_account_name == account
+        if workload.spec.template.spec.service_account_name in accounts
     )
 
 
 def _settings(workload: Workload) -> Settings:
     """Return its flags as it reads them; those of another version leave the defaults."""
-    words = [
-        word
-        for container in workload.spec.template.spec.containers
-        for word in (*(container.command or ()), *(container.args or ()))
-    ]
+    words = workload.words
     flags = words[words.index("remediator") + 1 :] if "remediator" in words else words
     try:
         with redirect_stderr(StringIO()):

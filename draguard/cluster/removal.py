@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from draguard.cluster.cordon_rule import is_maintenance
+from draguard.cluster.installation import EXPLAINER_ACCOUNT
 from draguard.cluster.listing import listed
 from draguard.cluster.stored_incidents import RULE_RESOURCE
 from draguard.phrases import some
@@ -127,10 +128,10 @@ class Remover:
                 yield Found("Node", node.metadata.name, f"condition {', '.join(sorted(types))}")
 
     def leases(self) -> Iterator[Found]:
-        """Give the Leases of agents and leader in Draguard's namespace. Raises ApiError."""
+        """Give the Leases of agents and leaders in Draguard's namespace. Raises ApiError."""
         for lease in self._all(self._leases, Lease):
             name = lease.metadata.name
-            if name == LEASE_NAME or name.startswith(AGENT_LEASE_PREFIX):
+            if name in {LEASE_NAME, EXPLAINER_ACCOUNT} or name.startswith(AGENT_LEASE_PREFIX):
                 holder = lease.spec.holder_identity
                 yield Found("Lease", name, f"held by {holder}" if holder else "without a holder")
 

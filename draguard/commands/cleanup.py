@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     taught.add_argument(
         "--leases",
         action="store_true",
-        help="also the Leases of agents and remediator, once both are uninstalled",
+        help="also the Leases of agents, remediator and explainer, once all are uninstalled",
     )
     taught.add_argument(
         "--yes", action="store_true", help="do not ask; required without a terminal"

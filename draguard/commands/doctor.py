@@ -18,6 +18,7 @@ from draguard.connection.session import run_with_client
 from draguard.doctor import api
 from draguard.doctor.admission import admission
 from draguard.doctor.check import Check, unknown
+from draguard.doctor.explainer import explainer
 from draguard.doctor.nodes import Node, nodes
 from draguard.doctor.pods import pods
 from draguard.doctor.rights import rights
@@ -124,6 +125,7 @@ def checks(
         ("CRDs", lambda: api.objects(client)),
         ("permissions", lambda: rights(client, namespace)),
         ("exporter", agents),
+        ("explainer", lambda: explainer(client, namespace)),
         ("cluster state", state),
         ("nodes", on_nodes),
         ("stack", lambda: stack(client, namespace, read_nodes(), with_gpus()[1])),

@@ -32,6 +32,7 @@ _MEMORY = {
     "sensor": "exporter.sensor.resources.limits.memory",
     "agent": "exporter.agent.resources.limits.memory",
     "remediator": "remediator.resources.limits.memory",
+    "explainer": "explainer.resources.limits.memory",
 }
 """By container: the chart's value for its memory limit."""
 _OTHER_ARCHITECTURE = (

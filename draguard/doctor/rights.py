@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT
+from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT, EXPLAINER_ACCOUNT
 from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from draguard.phrases import some
@@ -66,6 +66,22 @@ REMEDIATOR = (
     Right("coordination.k8s.io", "leases", ("patch",), namespaced=True, name=ACCOUNT),
 )
 """As deploy/manifests/remediator-rights.yaml; a test holds the two together."""
+POSTS = Right("events.k8s.io", "events", ("create",))
+"""Of an explainer, unless it has the flag --no-events."""
+EXPLAINER = (
+    Right("resource.k8s.io", "resourceclaims", WATCH),
+    Right("resource.k8s.io", "deviceclasses", WATCH),
+    Right("resource.k8s.io", "resourceslices", WATCH),
+    Right("resource.k8s.io", "devicetaintrules", WATCH),
+    Right("resource.k8s.io", "resourceclaimtemplates", ("get",)),
+    Right("", "pods", WATCH),
+    Right("", "nodes", WATCH),
+    Right("draguard.dev", "deviceincidents", WATCH),
+    Right("", "events", READ),
+    POSTS,
+    Right("coordination.k8s.io", "leases", ("get", "create"), namespaced=True),
+    Right("coordination.k8s.io", "leases", ("patch",), namespaced=True, name=EXPLAINER_ACCOUNT),
+)
 AGENT = (
     Right("draguard.dev", "nodedevicehealths", ("get", "create")),
     Right("draguard.dev", "nodedevicehealths/status", ("update",)),
@@ -146,7 +162,7 @@ class Reviews:
 
 
 def rights(client: Client, namespace: str) -> Iterator[Check]:
-    """Check the caller and both ServiceAccounts. Raises ApiError."""
+    """Check the caller, and the ServiceAccounts of remediator and agent. Raises ApiError."""
     reviews = Reviews(client, namespace)
     yield from reviews.caller()
     yield reviews.account(ACCOUNT, REMEDIATOR)

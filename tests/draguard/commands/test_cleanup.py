@@ -103,11 +103,11 @@ def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixtu
     assert "would be removed" in capsys.readouterr().out
 
 
-def test_leases_of_agents_and_leader_go_where_the_flag_says_so(
+def test_leases_of_agents_and_leaders_go_where_the_flag_says_so(
     cluster: Cluster, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They stay by default: a running remediator would take a node without one for silent."""
-    ours = {"draguard-agent-node-a", "draguard-remediator"}
+    ours = {"draguard-agent-node-a", "draguard-remediator", "draguard-explainer"}
     for name in (*ours, "others"):
         cluster.client.create(LEASES, {"metadata": {"name": name}, "spec": {}})
 

@@ -9,11 +9,20 @@ import msgspec
 import pytest
 
 from draguard.__main__ import main
-from draguard.cluster.installation import Workload
+from draguard.cluster.installation import EXPLAINER_ACCOUNT, Workload
 from draguard.doctor import api
 from draguard.doctor.admission import Binding, Policy, judged
 from draguard.doctor.check import Check
-from draguard.doctor.rights import ACCOUNT, AGENT, REMEDIATOR, Reviews, Right
+from draguard.doctor.explainer import explainer, readiness
+from draguard.doctor.rights import (
+    ACCOUNT,
+    AGENT,
+    EXPLAINER,
+    POSTS,
+    REMEDIATOR,
+    Reviews,
+    Right,
+)
 from draguard.doctor.running import exporter
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
@@ -325,3 +334,48 @@ def test_a_cluster_that_is_only_partly_seen_costs_the_lines_that_cannot_be_seen(
     assert "unknown  cluster state: " in stated
     assert "may not list" in stated
     assert "unknown  feature gates: " in stated
+
+
+@pytest.mark.parametrize(
+    ("ready", "state", "says"),
+    [(2, "ok", "2 of 2 ready"), (1, "bad", "1 of 2 ready"), (0, "bad", "0 of 2 ready")],
+)
+def test_the_explainer_is_ready_when_all_its_pods_are(ready: int, state: str, says: str) -> None:
+    made = {
+        "metadata": {"name": "e"},
+        "spec": {"replicas": 2},
+        "status": {"readyReplicas": ready},
+    }
+
+    found = readiness(msgspec.convert(made, Workload), LEASES)
+
+    assert (found.state, says in found.says) == (state, True)
+    assert bool(found.remedy) == (state != "ok")
+
+
+@pytest.mark.parametrize(("flag", "needed"), [("--events", True), ("--no-events", False)])
+def test_an_explainer_needs_the_right_to_post_where_it_posts(
+    client: Client, flag: str, *, needed: bool
+) -> None:
+    """It is found by its account; where there is none, nothing is lacking."""
+    path = f"/apis/apps/v1/namespaces/{LEASES}/deployments"
+    labels = {"app": "explainer-of-a-test"}
+    spec = {
+        "serviceAccountName": EXPLAINER_ACCOUNT,
+        "containers": [{"name": "main", "image": "i", "args": ["explainer", flag]}],
+    }
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    body = {
+        "metadata": {"name": "mine"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    assert list(explainer(client, LEASES)) == []
+    client.create(path, body)
+    try:
+        rights, pods = explainer(client, LEASES)
+    finally:
+        client.delete(f"{path}/mine")
+
+    assert (rights.state, pods.state) == ("bad", "bad")
+    asked = EXPLAINER if needed else [right for right in EXPLAINER if right != POSTS]
+    assert rights == Reviews(client, LEASES).account(EXPLAINER_ACCOUNT, asked)
