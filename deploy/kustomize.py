@@ -51,7 +51,7 @@ def texts() -> Mapping[Path, str]:
         for name in ("crds.yaml", "draguard.yaml")
     }
     files[FOLDER / "base" / "kustomization.yaml"] = _HEAD.format(
-        "Exporter and remediator. Set the images in a kustomization of yours (docs/install.md)."
+        "Exporter, remediator, explainer. Set the images in a kustomization (docs/install.md)."
     ) + _yaml(
         {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",

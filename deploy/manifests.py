@@ -42,7 +42,7 @@ MANIFESTS: Mapping[str, Manifest] = {
         "The CRDs. Apply them first, and at every upgrade.", (), _only("crds.yaml")
     ),
     "draguard.yaml": Manifest(
-        "Exporter and remediator. Nothing is tainted until the ConfigMap draguard-policy says so.",
+        "Exporter, remediator and explainer. Nothing is tainted until draguard-policy says so.",
         ("namespace.create=true",),
         _all_but("crds.yaml"),
     ),

@@ -23,6 +23,7 @@ from tests.lab.cluster import NODES, await_true
 
 Json = dict[str, Any]
 AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-cleanup"
+EXPLAINER = "draguard-explainer"
 STRANGER = "stranger"
 RULES = "/apis/resource.k8s.io/{version}/devicetaintrules"
 FORBIDDEN = 403
@@ -119,7 +120,7 @@ class Guarded:
                 raise ValueError(other)
 
     def _accounts(self) -> None:
-        everybody = (AGENT, REMEDIATOR, RELEASE, STRANGER)
+        everybody = (AGENT, REMEDIATOR, EXPLAINER, RELEASE, STRANGER)
         for node in _NODES:
             self.admin.create(NODES, {"metadata": {"name": node}})
         for account in everybody:

@@ -144,6 +144,7 @@ class Installed:
                 ],
                 "agent": server,
                 "remediator": server,
+                "explainer": server,
                 "cleanup": [f"--kubeconfig={{{account}/kubeconfig}}"],
             },
             variables={"DRAGUARD_SIM_SCENARIO": str(node.scenario.path)},

@@ -77,20 +77,20 @@ def only(objects: list[Json], kind: str, name: str = "") -> Json:
     return found
 
 
-def pod(objects: list[Json], kind: str) -> Json:
+def pod(objects: list[Json], kind: str, name: str = "") -> Json:
     """Return the pod of the only object of a kind; both Jobs of the uninstallation have one."""
-    found, *others = of_kind(objects, kind)
+    found, *others = of_kind(objects, kind, name)
     assert not others or kind == "Job"
     spec: Json = found["spec"]["template"]["spec"]
     return spec
 
 
 def container(objects: list[Json], name: str) -> Json:
-    (found,) = [
+    """Return the first container of a name: pools and both Jobs have one each."""
+    return next(
         candidate
         for kind in ("DaemonSet", "Deployment", "Job")
-        for made in of_kind(objects, kind)[:1]
+        for made in of_kind(objects, kind)
         for candidate in made["spec"]["template"]["spec"]["containers"]
         if candidate["name"] == name
-    ]
-    return found
+    )

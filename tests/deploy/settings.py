@@ -45,6 +45,23 @@ EXTENDED = (
     "remediator.topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule",
     "remediator.serviceAccount.annotations.who=remediator",
     "remediator.revisionHistoryLimit=4",
+    *("explainer.extraEnv[0].name=HTTPS_PROXY", "explainer.extraEnv[0].value=c"),
+    *("explainer.extraVolumes[0].name=extra", "explainer.extraVolumes[0].emptyDir.medium=Memory"),
+    "explainer.extraVolumeMounts[0].name=extra",
+    "explainer.extraVolumeMounts[0].mountPath=/extra",
+    "explainer.podSecurityContext.supplementalGroups={9}",
+    "explainer.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    f".nodeSelectorTerms[0].matchExpressions[0].key={_ZONE}",
+    "explainer.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    ".nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
+    "explainer.topologySpreadConstraints[0].maxSkew=2",
+    f"explainer.topologySpreadConstraints[0].topologyKey={_ZONE}",
+    "explainer.topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule",
+    "explainer.tolerations[0].operator=Exists",
+    "explainer.priorityClassName=system-cluster-critical",
+    "explainer.podAnnotations.note=explainer",
+    "explainer.serviceAccount.annotations.who=explainer",
+    "explainer.revisionHistoryLimit=5",
     "commonAnnotations.owner=gpu",
 )
 SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -52,8 +69,12 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "metrics only": ("metricsOnly=true",),
     "a namespace of its own making": ("namespace.create=true",),
     "no remediator": ("remediator.enabled=false",),
-    "remediator alone": ("exporter.enabled=false",),
+    "no exporter": ("exporter.enabled=false",),
+    "no explainer": ("explainer.enabled=false",),
+    "explainer alone": ("exporter.enabled=false", "remediator.enabled=false"),
     "one replica": ("remediator.replicas=1",),
+    "two explainers": ("explainer.replicas=2",),
+    "explainer without Events": ("explainer.events=false", "explainer.eventAfter=600"),
     "nvidia is the default runtime": ("exporter.gpu.runtimeClassName=",),
     "a DRA driver without nvidia's runtime": (
         "exporter.gpu.access=driver-root",
@@ -98,10 +119,14 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "remediator.web.key=web.yaml",
         "remediator.web.scheme=HTTPS",
         "remediator.web.scrape.tlsConfig.insecureSkipVerify=true",
+        "explainer.web.configSecret=draguard-explainer-web",
+        "explainer.web.scheme=HTTPS",
+        "explainer.web.scrape.tlsConfig.insecureSkipVerify=true",
     ),
     "more flags": (
         "exporter.extraArgs={--lost-after=120}",
         "remediator.extraArgs={--kube-server=https://192.0.2.1}",
+        "explainer.extraArgs={--kube-server=https://192.0.2.1}",
     ),
     "a handed over node": (
         "remediator.nodeConditions.enabled=true",

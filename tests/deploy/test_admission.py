@@ -12,6 +12,7 @@ from tests.chain.scene import INCIDENTS, LEASES, REPORTS
 from tests.deploy import rendered
 from tests.deploy.guarded import (
     AGENT,
+    EXPLAINER,
     RELEASE,
     REMEDIATOR,
     STRANGER,
@@ -97,6 +98,12 @@ LIVING = [
     Write(REMEDIATOR, "patch", f"{AT}/draguard-agent-node-a", RENEWED, "Lease draguard-remediator"),
     Write(REMEDIATOR, "create", AT, lease("draguard-agent-node-c"), "Lease draguard-remediator"),
     Write(REMEDIATOR, "delete", f"{AT}/{REMEDIATOR}", {}, "deletes a Lease"),
+    Write(EXPLAINER, "create", AT, lease(EXPLAINER)),
+    Write(EXPLAINER, "create", AT, kept_lease(EXPLAINER), "a finalizer on a Lease"),
+    Write(EXPLAINER, "create", AT, lease("draguard-agent-node-c"), "Lease draguard-explainer"),
+    Write(EXPLAINER, "patch", f"{AT}/{REMEDIATOR}", RENEWED, "Lease draguard-explainer"),
+    Write(EXPLAINER, "delete", f"{AT}/{REMEDIATOR}", {}, "deletes a Lease"),
+    Write(REMEDIATOR, "create", AT, lease(EXPLAINER), "Lease draguard-remediator"),
     Write("admin", "delete", f"{AT}/draguard-agent-node-a", {}),
     Write("admin", "create", AT, lease("draguard-agent-node-c")),
     Write(STRANGER, "create", leases("default"), lease("draguard-agent-node-a")),

@@ -10,7 +10,7 @@ from tests.deploy import grants, rendered
 from tests.deploy.grants import Grant
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
-ACCOUNTS = ("draguard-agent", "draguard-remediator", "draguard-cleanup")
+ACCOUNTS = ("draguard-agent", "draguard-remediator", "draguard-explainer", "draguard-cleanup")
 SETTINGS = {
     "": (),
     "`exporter.podLabels.enabled`": ("exporter.podLabels.enabled=true",),

@@ -41,7 +41,7 @@ def test_the_remediator_keeps_off_the_nodes_that_the_exporter_selects(
     """Its token may evict every pod; root on a GPU node could take it there."""
     objects = rendered.objects(values)
 
-    for of in (pod(objects, "Deployment"), pod(objects, "Job")):
+    for of in (pod(objects, "Deployment", "remediator"), pod(objects, "Job")):
         affinity: Json = of["affinity"]["nodeAffinity"]
         assert affinity.keys() == {kind}
         terms: list[Json] = (
@@ -123,7 +123,10 @@ def away(kind: str, *pools: Json) -> Json:
 def affinity_of(*flags: str) -> Json:
     text = bare(CHART, (rendered.LOCAL,), *flags)
     objects = [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
-    deployed, hook = (pod(objects, kind).get("affinity", {}) for kind in ("Deployment", "Job"))
+    deployed, hook = (
+        pod(objects, kind, name).get("affinity", {})
+        for kind, name in (("Deployment", "remediator"), ("Job", "cleanup"))
+    )
     assert deployed.get("nodeAffinity") == hook.get("nodeAffinity")
     found: Json = deployed.get("nodeAffinity", {})
     return found
@@ -337,5 +340,5 @@ def test_thirty_two_terms_are_rendered() -> None:
 def test_the_remediator_runs_anywhere_where_that_is_requested() -> None:
     objects = rendered.objects((), "--set-string=remediator.awayFromGpus=no")
 
-    assert "nodeAffinity" not in pod(objects, "Deployment")["affinity"]
+    assert "nodeAffinity" not in pod(objects, "Deployment", "remediator")["affinity"]
     assert "affinity" not in pod(objects, "Job")

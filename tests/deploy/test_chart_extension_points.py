@@ -23,6 +23,7 @@ def added(name: str, key: str) -> list[Any]:
         ("sensor", {"name": "HTTPS_PROXY", "value": "a"}, "/extra"),
         ("agent", {"name": "TZ", "value": "UTC"}, "/more"),
         ("remediator", {"name": "HTTPS_PROXY", "value": "b"}, "/extra"),
+        ("explainer", {"name": "HTTPS_PROXY", "value": "c"}, "/extra"),
     ],
 )
 def test_a_container_gets_its_own_variables_and_mounts(
@@ -32,30 +33,42 @@ def test_a_container_gets_its_own_variables_and_mounts(
     assert [mount["mountPath"] for mount in added(name, "volumeMounts")] == [path]
 
 
-@pytest.mark.parametrize(("kind", "group", "kept"), [("DaemonSet", 7, 3), ("Deployment", 8, 4)])
+@pytest.mark.parametrize(
+    ("kind", "name", "group", "kept"),
+    [
+        ("DaemonSet", "exporter", 7, 3),
+        ("Deployment", "remediator", 8, 4),
+        ("Deployment", "explainer", 9, 5),
+    ],
+)
 def test_a_pod_gets_volumes_and_keeps_what_the_chart_needs(
-    kind: str, group: int, kept: int
+    kind: str, name: str, group: int, kept: int
 ) -> None:
     objects, plain = rendered.objects(EXTENDED), rendered.objects()
-    extended, before = pod(objects, kind), pod(plain, kind)
+    extended, before = pod(objects, kind, name), pod(plain, kind, name)
 
     assert [one["name"] for one in extended["volumes"] if one not in before["volumes"]] == ["extra"]
     assert extended["securityContext"] == {
         **before.get("securityContext", {}),
         "supplementalGroups": [group],
     }
-    assert only(objects, kind)["spec"]["revisionHistoryLimit"] == kept
+    assert only(objects, kind, name)["spec"]["revisionHistoryLimit"] == kept
 
 
 def test_affinity_is_added_to_the_placement_of_the_chart() -> None:
     objects, before = rendered.objects(EXTENDED), rendered.objects()
-    exporter, remediator = (pod(objects, kind)["affinity"] for kind in ("DaemonSet", "Deployment"))
+    exporter = pod(objects, "DaemonSet")["affinity"]
+    remediator, explainer = (
+        pod(objects, "Deployment", name)["affinity"] for name in ("remediator", "explainer")
+    )
 
     assert exporter.keys() == {"nodeAffinity", "podAntiAffinity"}
     assert exporter["nodeAffinity"] == pod(before, "DaemonSet")["affinity"]["nodeAffinity"]
     assert remediator.keys() == {"nodeAffinity", "podAffinity", "podAntiAffinity"}
-    apart = pod(before, "Deployment")["affinity"]["podAntiAffinity"]
-    assert remediator["podAntiAffinity"] == apart
+    assert explainer.keys() == {"nodeAffinity", "podAntiAffinity"}
+    for name, affinity in (("remediator", remediator), ("explainer", explainer)):
+        apart = pod(before, "Deployment", name)["affinity"]["podAntiAffinity"]
+        assert affinity["podAntiAffinity"] == apart
 
 
 def test_an_anti_affinity_of_the_remediator_replaces_that_of_the_chart() -> None:
@@ -63,7 +76,7 @@ def test_an_anti_affinity_of_the_remediator_replaces_that_of_the_chart() -> None
     value = f"remediator.affinity.podAntiAffinity.{kind}[0].topologyKey=zone"
     objects = rendered.objects((value,))
 
-    assert pod(objects, "Deployment")["affinity"]["podAntiAffinity"] == {
+    assert pod(objects, "Deployment", "remediator")["affinity"]["podAntiAffinity"] == {
         kind: [{"topologyKey": "zone"}]
     }
 
@@ -160,3 +173,4 @@ def test_a_service_account_has_annotations_of_its_own() -> None:
 
     assert found["draguard-agent"] == {"owner": "gpu", "who": "exporter"}
     assert found["draguard-remediator"] == {"owner": "gpu", "who": "remediator"}
+    assert found["draguard-explainer"] == {"owner": "gpu", "who": "explainer"}

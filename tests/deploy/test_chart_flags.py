@@ -62,7 +62,7 @@ def test_the_programs_take_what_is_rendered(setting: str) -> None:
     objects = rendered.objects(SETTINGS[setting])
     found = containers(objects)
 
-    assert found.keys() <= {"sensor", "agent", "remediator", "cleanup"}
+    assert found.keys() <= {"sensor", "agent", "remediator", "explainer", "cleanup"}
     for role in found.keys() & {"sensor", "agent"}:
         assert exporter_settings(found[role]).role == role
     if "remediator" in found:
@@ -185,6 +185,33 @@ def test_the_remediators_values_become_its_settings() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("values", "flags"),
+    [
+        ((), ("--events", "--event-after=60", "--log-level=INFO")),
+        (
+            ("explainer.events=false", "explainer.eventAfter=7", "explainer.logLevel=DEBUG"),
+            ("--no-events", "--event-after=7", "--log-level=DEBUG"),
+        ),
+        (
+            ("explainer.web.configSecret=web", "explainer.extraArgs={--more=1}"),
+            (
+                *("--web-config=/etc/draguard/web/web-config.yaml", "--health-listen=:9402"),
+                *("--events", "--event-after=60", "--log-level=INFO", "--more=1"),
+            ),
+        ),
+    ],
+)
+def test_the_explainers_values_become_its_flags(
+    values: tuple[str, ...], flags: tuple[str, ...]
+) -> None:
+    command, *given = containers(rendered.objects(values))["explainer"]["args"]
+
+    assert command == "explainer"
+    always = ("--listen=:9403", "--lease-namespace=draguard-system", "--leader-elect")
+    assert sorted(given) == sorted((*always, *flags))
+
+
 def test_a_large_number_in_a_file_stays_whole(tmp_path: Path) -> None:
     """Helm reads numbers of a file as floats, and would write 2e+06."""
     file = tmp_path / "values.yaml"
@@ -197,7 +224,7 @@ def test_a_large_number_in_a_file_stays_whole(tmp_path: Path) -> None:
 
     assert exporter_settings(containers(objects)["agent"]).max_series == 2_000_000
     assert rolled == {"maxUnavailable": 3_000_000}
-    (tolerated,) = rendered.pod(objects, "Deployment")["tolerations"]
+    (tolerated,) = rendered.pod(objects, "Deployment", "remediator")["tolerations"]
     assert tolerated["tolerationSeconds"] == 4_000_000
 
 

@@ -12,6 +12,7 @@ from tests.deploy.rendered import container
 from tools.release import chart
 
 pytestmark = pytest.mark.usefixtures("helm_built")
+CONTROLLERS = ("remediator", "explainer", "cleanup")
 DIGEST = f"sha256:{'b' * 64}"
 NAMED: list[tuple[tuple[str, ...], str, str]] = [
     (
@@ -48,7 +49,7 @@ def test_an_image_has_a_registry_and_is_the_same_everywhere(
     objects = rendered.objects(("image.allowLocal=false", *values))
 
     assert {container(objects, name)["image"] for name in ("sensor", "agent")} == {exporter}
-    assert {container(objects, name)["image"] for name in ("remediator", "cleanup")} == {controller}
+    assert {container(objects, name)["image"] for name in CONTROLLERS} == {controller}
 
 
 REFUSED: list[tuple[tuple[str, ...], str]] = [

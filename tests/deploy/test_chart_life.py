@@ -29,7 +29,7 @@ CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.d
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 MONITORS = f"/apis/monitoring.coreos.com/v1/namespaces/{NAMESPACE}/servicemonitors"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-SCRAPED = ("draguard-exporter", "draguard-remediator")
+SCRAPED = ("draguard-exporter", "draguard-explainer", "draguard-remediator")
 RECORD = 1 << 20
 """Bytes that a Secret may have; Helm keeps a release in one."""
 ANSWER = "what a person sees of it"
@@ -260,7 +260,8 @@ def test_where_a_rollback_cannot_go_an_upgrade_does(
 
     assert "STATUS: deployed" in helm("status", RELEASE)
     assert [deployment["metadata"]["name"] for deployment in items(admin, DEPLOYMENTS)] == [
-        "draguard-remediator"
+        "draguard-explainer",
+        "draguard-remediator",
     ]
     with ReleaseJobs(plane, admin, tmp_path):
         helm("uninstall", RELEASE)

@@ -45,7 +45,7 @@ def test_a_monitor_keeps_our_labels_and_adds_none_that_would_stand_for_a_holder(
 ) -> None:
     found = endpoints(setting)
 
-    assert found.keys() == {"draguard-exporter", "draguard-remediator"}
+    assert found.keys() == {"draguard-exporter", "draguard-remediator", "draguard-explainer"}
     for name, endpoint in found.items():
         assert endpoint["honorLabels"] is True
         assert endpoint["port"] == "metrics"
@@ -147,17 +147,17 @@ def test_a_cluster_without_a_name_gets_no_label() -> None:
 
 
 def test_a_page_under_tls_is_scraped_under_tls() -> None:
-    """Each by its own values: those of the remediator name no user here."""
+    """Each by its own values: only those of the exporter name a user here."""
     objects = rendered.objects((*SETTINGS["TLS"], *SETTINGS["ServiceMonitors"]))
-    one, other = [
+    one, *others = [
         found["spec"]["endpoints"][0] for found in objects if found["kind"] == "ServiceMonitor"
     ]
 
     assert one["scheme"] == "https"
     assert one["tlsConfig"] == {"insecureSkipVerify": True}
     assert one["basicAuth"]["username"] == {"name": "scrape", "key": "user"}
-    assert other["scheme"] == "https"
-    assert "basicAuth" not in other
+    assert [other["scheme"] for other in others] == ["https", "https"]
+    assert not [other for other in others if "basicAuth" in other]
 
 
 def test_every_dashboard_is_a_config_map_that_the_sidecar_finds() -> None:

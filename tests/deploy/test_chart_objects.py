@@ -11,7 +11,7 @@ from tests.deploy.settings import EVERYTHING, SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
-NOT_THE_NODES = ("agent", "remediator", "cleanup")
+NOT_THE_NODES = ("agent", "remediator", "explainer", "cleanup")
 """Containers that need nothing of the node."""
 
 
@@ -237,7 +237,7 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
     ),
     (
         "TLS",
-        lambda o: pod(o, "Deployment").get("securityContext"),
+        lambda o: pod(o, "Deployment", "remediator").get("securityContext"),
         None,
         {"fsGroup": 65522},
     ),
@@ -248,7 +248,9 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
     (
         "a policy kept elsewhere",
         lambda o: [
-            v["configMap"]["name"] for v in pod(o, "Deployment")["volumes"] if v["name"] == "policy"
+            v["configMap"]["name"]
+            for v in pod(o, "Deployment", "remediator")["volumes"]
+            if v["name"] == "policy"
         ],
         ["draguard-policy"],
         ["gpu-policy"],
@@ -295,6 +297,24 @@ def test_metrics_only_says_nothing_to_the_api_and_taints_nothing() -> None:
     assert of_kind(objects, "ValidatingAdmissionPolicy") == []
 
 
+@pytest.mark.parametrize("setting", ["no explainer", "metrics only"])
+def test_without_an_explainer_nothing_is_left_of_it(setting: str) -> None:
+    """But its name in the policy of Leases, where it stands beside those of the others."""
+    objects = rendered.objects((*SETTINGS[setting], *EVERYTHING, "stack=openshift"))
+
+    named = [one for one in objects if "explainer" in str(one)]
+    assert {one["metadata"]["name"] for one in named} <= {"draguard-leases"}
+
+
+@pytest.mark.parametrize("setting", ["no remediator", "explainer alone"])
+def test_an_explainer_needs_no_remediator(setting: str) -> None:
+    objects = rendered.objects(SETTINGS[setting])
+
+    beside = only(rendered.objects(), "Deployment", "explainer")
+    assert of_kind(objects, "Deployment") == [beside]
+    assert only(objects, "CustomResourceDefinition", "deviceincidents"), "it reads them"
+
+
 def test_the_policy_is_passed_on_as_it_was_written() -> None:
     """YAML 1.1, which Helm reads, takes `off` for false and 22:30 for a number."""
     written = "classes:\n  lost: {mode: off}\n# weekly: {start: 22:30}, {{ not helm's }}\n"
@@ -308,7 +328,7 @@ def test_a_new_policy_rolls_no_pod_and_is_mounted_as_a_folder() -> None:
     before = rendered.objects()
     after = rendered.objects((), "--set-literal=remediator.policy.text=defaults: {mode: dry-run}\n")
 
-    assert only(before, "Deployment") == only(after, "Deployment")
+    assert of_kind(before, "Deployment") == of_kind(after, "Deployment")
     assert "subPath" not in mounts(container(after, "remediator"))["/etc/draguard/policy"]
 
 
@@ -354,6 +374,7 @@ def test_network_policies_let_metrics_in_and_requests_to_the_api_server_out() ->
     assert ports == {
         "draguard-exporter": [9400],
         "draguard-remediator": [9401],
+        "draguard-explainer": [9403],
         "draguard-cleanup": [],
     }
     for policy in of_kind(objects, "NetworkPolicy"):

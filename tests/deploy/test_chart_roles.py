@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from draguard.doctor.rights import AGENT, CALLER, REMEDIATOR, Right
+from draguard.doctor.rights import AGENT, CALLER, EXPLAINER, REMEDIATOR, Right
 from tests.deploy import rendered
 from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
@@ -64,6 +64,33 @@ def test_a_remediator_may_delete_pods_only_where_the_values_say_so() -> None:
     more = grants(roles(name, "remediator.deletePods=true")) - grants(roles(name))
 
     assert more == {("", "pods", "", "delete")}
+
+
+def test_an_explainer_reads_and_writes_events_and_its_own_lease() -> None:
+    name = "draguard-explainer"
+    given = grants(roles(name))
+    read = {
+        *("resourceclaims", "deviceclasses", "resourceslices", "devicetaintrules"),
+        *("pods", "nodes", "deviceincidents"),
+    }
+
+    assert given == expected(EXPLAINER)
+    assert {resource for _, resource, _, verb in given if verb == "watch"} == read
+    assert {grant for grant in given if grant[3] not in {"list", "watch"}} == {
+        ("resource.k8s.io", "resourceclaimtemplates", "", "get"),
+        ("events.k8s.io", "events", "", "create"),
+        ("coordination.k8s.io", "leases", "", "get"),
+        ("coordination.k8s.io", "leases", "", "create"),
+        ("coordination.k8s.io", "leases", name, "patch"),
+    }
+    assert [role["kind"] for role in roles(name)] == ["ClusterRole", "Role"]
+
+
+def test_an_explainer_may_write_no_event_where_the_values_say_so() -> None:
+    name = "draguard-explainer"
+    lost = grants(roles(name)) - grants(roles(name, "explainer.events=false"))
+
+    assert lost == {("events.k8s.io", "events", "", "create")}
 
 
 def test_doctor_looks_for_the_rights_that_an_agent_is_given() -> None:

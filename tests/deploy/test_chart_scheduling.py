@@ -3,7 +3,7 @@
 import pytest
 
 from tests.deploy import rendered
-from tests.deploy.rendered import Json, container, only, pod
+from tests.deploy.rendered import Json, container, of_kind, only, pod
 from tests.deploy.settings import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
@@ -65,11 +65,15 @@ def test_a_roll_out_takes_a_few_nodes_at_once_and_ends_soon() -> None:
     strategy = only(objects, "DaemonSet")["spec"]["updateStrategy"]
 
     assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
-    for kind in ("DaemonSet", "Deployment"):
-        assert pod(objects, kind)["terminationGracePeriodSeconds"] == 10
+    for kind, name in (
+        ("DaemonSet", ""),
+        ("Deployment", "remediator"),
+        ("Deployment", "explainer"),
+    ):
+        assert pod(objects, kind, name)["terminationGracePeriodSeconds"] == 10
 
 
-@pytest.mark.parametrize("name", ["sensor", "agent", "remediator", "cleanup"])
+@pytest.mark.parametrize("name", ["sensor", "agent", "remediator", "explainer", "cleanup"])
 def test_a_container_that_ends_leaves_the_end_of_its_log_in_the_pods_status(name: str) -> None:
     """An image of another architecture says `exec format error` there and nowhere else."""
     one = container(rendered.objects(), name)
@@ -77,7 +81,7 @@ def test_a_container_that_ends_leaves_the_end_of_its_log_in_the_pods_status(name
     assert one["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
-@pytest.mark.parametrize("name", ["agent", "remediator"])
+@pytest.mark.parametrize("name", ["agent", "remediator", "explainer"])
 def test_what_serves_is_probed_where_it_serves_and_killed_late(name: str) -> None:
     one = container(rendered.objects(), name)
     ready, alive = one["readinessProbe"], one["livenessProbe"]
@@ -100,14 +104,14 @@ def test_the_hook_runs_where_the_remediator_may() -> None:
             f"{affinity}.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
         )
     )
-    remediator, hook = pod(objects, "Deployment"), pod(objects, "Job")
+    remediator, hook = pod(objects, "Deployment", "remediator"), pod(objects, "Job")
 
     for field in ("nodeSelector", "tolerations", "priorityClassName"):
         assert hook[field] == remediator[field]
     assert hook["affinity"]["nodeAffinity"] == remediator["affinity"]["nodeAffinity"]
 
 
-@pytest.mark.parametrize("name", ["agent", "remediator"])
+@pytest.mark.parametrize("name", ["agent", "remediator", "explainer"])
 def test_probes_have_a_port_of_their_own_where_the_page_wants_certificates(name: str) -> None:
     """The kubelet has no client certificate, and no password."""
     one = container(rendered.objects(SETTINGS["TLS"]), name)
@@ -132,22 +136,40 @@ def test_a_sensor_in_a_deadlock_is_started_again_and_not_soon() -> None:
 
 def test_replicas_prefer_zones_of_their_own() -> None:
     objects = rendered.objects()
-    (spread,) = pod(objects, "Deployment")["topologySpreadConstraints"]
+    (spread,) = pod(objects, "Deployment", "remediator")["topologySpreadConstraints"]
 
     assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == (
         "topology.kubernetes.io/zone",
         "ScheduleAnyway",
     )
-    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    labels = only(objects, "Deployment", "remediator")["spec"]["template"]["metadata"]["labels"]
     assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
 
 
 def test_replicas_keep_apart_and_one_of_them_stays() -> None:
     objects = rendered.objects()
-    (term,) = pod(objects, "Deployment")["affinity"]["podAntiAffinity"][
+    (term,) = pod(objects, "Deployment", "remediator")["affinity"]["podAntiAffinity"][
         "preferredDuringSchedulingIgnoredDuringExecution"
     ]
 
-    assert only(objects, "Deployment")["spec"]["replicas"] == 2
+    assert only(objects, "Deployment", "remediator")["spec"]["replicas"] == 2
     assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
     assert only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_one_explainer_is_enough_and_a_second_one_keeps_apart_and_gets_a_budget() -> None:
+    alone, two = rendered.objects(), rendered.objects(("explainer.replicas=2",))
+
+    assert only(alone, "Deployment", "explainer")["spec"]["replicas"] == 1
+    assert of_kind(alone, "PodDisruptionBudget", "explainer") == []
+    assert only(two, "PodDisruptionBudget", "explainer")["spec"]["maxUnavailable"] == 1
+    affinity = pod(two, "Deployment", "explainer")["affinity"]
+    assert affinity.keys() == {"podAntiAffinity"}
+
+
+def test_an_explainer_competes_with_no_remediator() -> None:
+    """By default it has no priority, neither for its pod nor for its requests."""
+    objects = rendered.objects()
+
+    assert "priorityClassName" not in pod(objects, "Deployment", "explainer")
+    assert "draguard-explainer" not in str(of_kind(objects, "FlowSchema"))

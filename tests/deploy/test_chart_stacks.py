@@ -277,6 +277,7 @@ def test_openshift_lets_each_account_use_what_it_needs_and_no_more() -> None:
     assert bound == {
         "draguard-agent": "draguard-exporter-scc",
         "draguard-remediator": "system:openshift:scc:nonroot-v2",
+        "draguard-explainer": "system:openshift:scc:nonroot-v2",
         "draguard-cleanup": "system:openshift:scc:nonroot-v2",
     }
     hooks = {
@@ -326,8 +327,15 @@ def test_openshift_allows_a_privileged_sensor_where_one_is_needed() -> None:
 def test_gke_admits_critical_pods_by_a_quota() -> None:
     (scope,) = only(of_stack("gke"), "ResourceQuota")["spec"]["scopeSelector"]["matchExpressions"]
 
-    used = {pod(of_stack("gke"), kind)["priorityClassName"] for kind in ("DaemonSet", "Deployment")}
-    assert used == set(scope["values"])
+    used = {
+        pod(of_stack("gke"), kind, name).get("priorityClassName")
+        for kind, name in (
+            ("DaemonSet", ""),
+            ("Deployment", "remediator"),
+            ("Deployment", "explainer"),
+        )
+    }
+    assert used - {None} == set(scope["values"])
 
 
 def test_on_gke_the_last_job_needs_no_quota_and_elsewhere_keeps_its_class() -> None:

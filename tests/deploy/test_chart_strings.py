@@ -70,6 +70,12 @@ def names(name: str, namespace: str) -> Json:
             "nodeSelector": labels,
             "podAnnotations": labels,
         },
+        "explainer": {
+            "priorityClassName": name,
+            "nodeSelector": labels,
+            "podAnnotations": labels,
+            "web": {"configSecret": name, "key": name},
+        },
         "userRoles": {"viewers": seen_by, "operators": seen_by},
         "monitoring": {
             "labels": labels,
@@ -109,6 +115,7 @@ def texts(text: str) -> Json:
             "extraArgs": [f"--such={text}"],
             "extraEnv": [{"name": "A", "value": text}],
         },
+        "explainer": {"podAnnotations": {"note": text}, "extraArgs": [f"--such={text}"]},
         "userRoles": {"viewers": [{"kind": "User", "name": f"a{text}"}]},
         "monitoring": {"podMonitor": {"enabled": True}, "relabelings": [step]},
         "dashboards": {"enabled": True, "folder": f"a{text}"},

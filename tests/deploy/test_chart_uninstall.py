@@ -53,7 +53,7 @@ def test_a_hook_that_fails_stops_helm_before_anything_is_removed(
     assert f"job {HOOK} failed: DeadlineExceeded" in stuck
     assert stands(admin)
     there = left(admin)
-    assert {"draguard-exporter", "draguard-remediator"} <= set(there)
+    assert {"draguard-exporter", "draguard-remediator", "draguard-explainer"} <= set(there)
     assert there.count(HOOK) == 1, "the Job, without its rights"
     assert status(helm) == "STATUS: uninstalling"
 

@@ -13,11 +13,12 @@ from tests.deploy import rendered
 from tests.deploy.rendered import Json
 
 pytestmark = [pytest.mark.usefixtures("helm_built"), pytest.mark.verify]
-OF_THE_REMEDIATOR = {
-    ("ServiceMonitor", "draguard-remediator"),
-    ("NetworkPolicy", "draguard-remediator"),
+OF_THE_REST = {
+    (kind, name)
+    for kind in ("ServiceMonitor", "NetworkPolicy")
+    for name in ("draguard-remediator", "draguard-explainer")
 }
-"""Stay behind without a remediator, and select nothing."""
+"""Stay behind beside an exporter alone, and select nothing."""
 COMBINED = {
     "as shipped": (),
     **{name: (name,) for name in kustomize.COMPONENTS},
@@ -75,8 +76,8 @@ def test_components_make_of_the_base_what_the_settings_make_of_the_chart(
     chart = by_name(rendered.objects(("namespace.create=true", *settings, *images), "--no-hooks"))
 
     if "metrics-only" in components:
-        made = {name: one for name, one in made.items() if name not in OF_THE_REMEDIATOR}
-        chart = {name: one for name, one in chart.items() if name not in OF_THE_REMEDIATOR}
+        made = {name: one for name, one in made.items() if name not in OF_THE_REST}
+        chart = {name: one for name, one in chart.items() if name not in OF_THE_REST}
     assert made == chart
 
 

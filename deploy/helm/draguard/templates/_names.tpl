@@ -76,7 +76,7 @@ app.kubernetes.io/component: {{ . }}
 {{- /* The images that this release uses, by the targets of the Dockerfile, with spaces. */}}
 {{- define "draguard.targets" -}}
 {{- if .Values.exporter.enabled }}exporter {{ end }}
-{{- if include "draguard.remediates" . }}controller{{ end }}
+{{- if or (include "draguard.remediates" .) (include "draguard.explains" .) }}controller{{ end }}
 {{- end }}
 
 {{- /* metricsOnly outranks the single switches. */}}
@@ -84,6 +84,22 @@ app.kubernetes.io/component: {{ . }}
 {{- if and .Values.remediator.enabled (not .Values.metricsOnly) }}true{{ end }}
 {{- end }}
 
+{{- define "draguard.explains" -}}
+{{- if and .Values.explainer.enabled (not .Values.metricsOnly) }}true{{ end }}
+{{- end }}
+
 {{- define "draguard.reports" -}}
 {{- if and .Values.exporter.enabled .Values.exporter.report (not .Values.metricsOnly) }}true{{ end }}
+{{- end }}
+
+{{- /* Where a component serves its metrics; takes its name. */}}
+{{- define "draguard.port" -}}
+{{- get (dict "exporter" 9400 "remediator" 9401 "explainer" 9403) . }}
+{{- end }}
+
+{{- /* The components that this release has and that serve, with spaces. */}}
+{{- define "draguard.components" -}}
+{{- if .Values.exporter.enabled }}exporter {{ end }}
+{{- if include "draguard.remediates" . }}remediator {{ end }}
+{{- if include "draguard.explains" . }}explainer{{ end }}
 {{- end }}
