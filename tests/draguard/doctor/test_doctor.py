@@ -377,5 +377,5 @@ def test_an_explainer_needs_the_right_to_post_where_it_posts(
         client.delete(f"{path}/mine")
 
     assert (rights.state, pods.state) == ("bad", "bad")
-    asked = EXPLAINER if needed else [right for right in EXPLAINER if right != POSTS]
-    assert rights == Reviews(client, LEASES).account(EXPLAINER_ACCOUNT, asked)
+    needs = EXPLAINER if needed else [right for right in EXPLAINER if right != POSTS]
+    assert rights == Reviews(client, LEASES).account(EXPLAINER_ACCOUNT, needs)
