@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 from time import monotonic
 
@@ -30,6 +31,7 @@ from kubeapi.election import Alone, Elector, new_identity
 from kubeapi.event_recorder import EventRecorder
 from remediator.controller.program import endpoint_of, run_program
 from remediator.controller.rate_limit import Pace
+from remediator.model.taint_rule import labels_of_cluster
 from serving.front import Handler, Request, Response
 from serving.fronts import Fronts
 from serving.message import probe_response
@@ -64,9 +66,12 @@ class Explainer:
         self._client, self._observer = client, Observer(client, clock.now)
         self._remarks = PodRemarks(client, self._observer)
         pace = Pace(EVENTS_PER_SECOND, EVENTS_AT_ONCE)
+        labels_of_cluster(settings.cluster_name)
         self._recorder = EventRecorder[TenantEvent](
             client,
-            as_object=tenant_events.as_object,
+            as_object=partial(
+                tenant_events.as_object, labels=labels_of_cluster(settings.cluster_name)
+            ),
             turn=pace.ask,
             on_result=self._metrics.count_event,
         )

@@ -1,6 +1,5 @@
 """The remediator's settings: flags into one frozen value, validated once."""
 
-import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,9 +10,8 @@ from msgspec import Meta
 
 from exporter.model.device import GPU_DRIVER, GpuDrivers, gpu_drivers
 from exporter.model.quiet_parser import QuietParser, add_flags
+from remediator.model.taint_rule import is_label_value
 from remediator.plan.node_condition import HandoverOptions
-
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +132,7 @@ def _find_mistake(found: Settings) -> str:
         return f"--gpu-drivers {error}"
     checks = (
         (
-            bool(found.cluster_name) and not _LABEL_VALUE.fullmatch(found.cluster_name),
+            bool(found.cluster_name) and not is_label_value(found.cluster_name),
             "--cluster-name is a label's value: up to 63 letters, digits, '-', '_' and '.'",
         ),
         (found.stale_after <= 0 or found.resync <= 0, "--stale-after and --resync are above 0"),

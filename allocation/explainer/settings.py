@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from exporter.model.quiet_parser import QuietParser, add_flags
+from remediator.model.taint_rule import is_label_value
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="work only while holding the Lease draguard-explainer")
     ] = True
     """Off: there is one replica."""
+    cluster_name: Annotated[str, Meta(description="name of this cluster: a label of Events")] = ""
+    """A label's value. For those who collect Events of several clusters."""
     events: Annotated[bool, Meta(description="post Events on the pods and claims that wait")] = True
     """Without them only the metrics say why."""
     event_after: Annotated[
@@ -71,4 +74,8 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     found = Settings(**vars(parser.parse_args(arguments)))
     if found.event_after < 0:
         parser.error("--event-after is seconds, 0 or more")
+    if found.cluster_name and not is_label_value(found.cluster_name):
+        parser.error(
+            "--cluster-name is a label's value: up to 63 letters, digits, '-', '_' and '.'"
+        )
     return found

@@ -101,7 +101,9 @@ class Reporter:
         return _of(pod, f"WaitsIn{finding.layer}", note, "Warning")
 
 
-def as_object(event: TenantEvent, now: datetime) -> tuple[str, dict[str, object]]:
+def as_object(
+    event: TenantEvent, now: datetime, labels: Mapping[str, str]
+) -> tuple[str, dict[str, object]]:
     """Return the namespace and the object of an Event, as events.k8s.io/v1 has it."""
     regarding = Regarding(
         api_version="v1" if event.kind == "Pod" else "resource.k8s.io/v1",
@@ -118,6 +120,7 @@ def as_object(event: TenantEvent, now: datetime) -> tuple[str, dict[str, object]
         kind=event.type,
         at=now,
         namespace=event.namespace,
+        labels=labels,
     )
     return event.namespace, made
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from allocation.explainer import settings as explainer
 from exporter.flags import parser
 from remediator import settings
 from serving.front import Front
@@ -57,6 +58,12 @@ def remediator_settings(container: Json) -> settings.Settings:
     return settings.parse(arguments)
 
 
+def explainer_settings(container: Json) -> explainer.Settings:
+    command, *arguments = container["args"]
+    assert command == "explainer"
+    return explainer.parse(arguments)
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_programs_take_what_is_rendered(setting: str) -> None:
     objects = rendered.objects(SETTINGS[setting])
@@ -67,6 +74,8 @@ def test_the_programs_take_what_is_rendered(setting: str) -> None:
         assert exporter_settings(found[role]).role == role
     if "remediator" in found:
         remediator_settings(found["remediator"])
+    if "explainer" in found:
+        explainer_settings(found["explainer"])
     assert releases(objects) in (
         [],
         [[*CLEANUP, "--yes"], [*CLEANUP, "--dry-run"]],

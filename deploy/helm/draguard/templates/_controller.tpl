@@ -94,6 +94,9 @@ spec:
             {{- end }}
             - {{ printf "--lease-namespace=%s" $root.Release.Namespace | quote }}
             - --leader-elect
+            {{- with $root.Values.clusterName }}
+            - {{ printf "--cluster-name=%s" . | quote }}
+            {{- end }}
             {{- with .args }}
             {{- . | nindent 12 }}
             {{- end }}
