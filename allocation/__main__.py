@@ -66,12 +66,10 @@ class Explainer:
         self._client, self._observer = client, Observer(client, clock.now)
         self._remarks = PodRemarks(client, self._observer)
         pace = Pace(EVENTS_PER_SECOND, EVENTS_AT_ONCE)
-        labels_of_cluster(settings.cluster_name)
+        labels = labels_of_cluster(settings.cluster_name)
         self._recorder = EventRecorder[TenantEvent](
             client,
-            as_object=partial(
-                tenant_events.as_object, labels=labels_of_cluster(settings.cluster_name)
-            ),
+            as_object=partial(tenant_events.as_object, labels=labels),
             turn=pace.ask,
             on_result=self._metrics.count_event,
         )

@@ -125,7 +125,8 @@ class Findings:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._answers: dict[bytes, Answer] = {}
+        self.answers: Mapping[bytes, Answer] = {}
+        """By the kind of demand."""
         self._on_nodes: dict[str, tuple[object, Finding]] = {}
 
     def look(
@@ -169,13 +170,13 @@ class Findings:
                 waiting.setdefault(each.kind, []).append(each)
         self._on_nodes = on_nodes
         self._answer(snapshot, waiting, cluster, answers, budget)
-        used = [self._answers[kind] for kind in waiting if kind in self._answers]
+        used = [self.answers[kind] for kind in waiting if kind in self.answers]
         for kind, pods in waiting.items():
-            if kind in self._answers:
-                findings |= _with_answer(pods, self._answers[kind].outcome)
+            if kind in self.answers:
+                findings |= _with_answer(pods, self.answers[kind].outcome)
         return Look(
             findings,
-            sum(len(pods) for kind, pods in waiting.items() if kind not in self._answers),
+            sum(len(pods) for kind, pods in waiting.items() if kind not in self.answers),
             min((answer.at for answer in used), default=None),
         )
 
@@ -206,7 +207,7 @@ class Findings:
     ) -> None:
         """Compute what is due, as long as there is time, and forget what nobody waits for."""
         begun = self._clock()
-        kept = {kind: each for kind, each in self._answers.items() if kind in waiting}
+        kept = {kind: each for kind, each in self.answers.items() if kind in waiting}
         due = [kind for kind in waiting if kind not in kept or kept[kind].is_due(snapshot)]
         # What was never computed comes first, and then the oldest.
         due.sort(key=lambda kind: kept[kind].at.timestamp() if kind in kept else 0.0)
@@ -216,7 +217,7 @@ class Findings:
             now = self._clock()
             outcome = _outcome(snapshot, waiting[kind][0], cluster, answers)
             kept[kind] = Answer(outcome, snapshot.at, snapshot.version, self._clock() - now)
-        self._answers = kept
+        self.answers = kept
 
 
 def _known(

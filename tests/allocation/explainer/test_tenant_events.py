@@ -1,0 +1,110 @@
+"""Which Events a pod and its claims get."""
+
+from datetime import timedelta
+
+from allocation.explainer.tenant_events import MOST_CLAIMS, QUIET, Reporter, TenantEvent, as_object
+from allocation.layers.finding import Finding, Layer, WaitReason
+from allocation.model.pods import Pod
+from tests.allocation.explainer.snapshots import at, claim, pod
+
+LATER = QUIET.total_seconds() + 1
+
+
+def finding(reason: WaitReason = "Allocated", layer: Layer = "Allocation") -> Finding:
+    return Finding(layer=layer, reason=reason, message="none is free", todo=("wait", "or add"))
+
+
+def events(
+    reporter: Reporter, pods: list[Pod], given: Finding | None, seconds: float
+) -> list[TenantEvent]:
+    findings = {each.metadata.uid: given for each in pods} if given else {}
+    return list(reporter.look(pods, {"team/job": claim()}, findings, at(seconds)))
+
+
+def test_pod_and_claim_get_one_warning() -> None:
+    reporter = Reporter(timedelta(seconds=60))
+
+    assert events(reporter, [pod()], finding(), 59) == []
+    found = events(reporter, [pod()], finding(), 61)
+
+    assert [(each.kind, each.name, each.reason, each.type) for each in found] == [
+        ("Pod", "train", "WaitsInAllocation", "Warning"),
+        ("ResourceClaim", "job", "WaitsInAllocation", "Warning"),
+    ]
+    assert found[0].note == "Allocated: none is free; wait"
+    assert found[1].note == "pod train: Allocated: none is free; wait"
+    assert events(reporter, [pod()], finding(), 5000) == []
+
+
+def test_another_reason_is_another_warning_but_not_at_once() -> None:
+    reporter = Reporter(timedelta())
+    events(reporter, [pod()], finding(), 1)
+
+    assert events(reporter, [pod()], finding("Tainted"), 2) == []
+    assert events(reporter, [pod()], finding("Tainted"), LATER + 1)
+
+
+def test_a_pod_that_runs_gets_one_normal_event_if_it_had_a_warning() -> None:
+    reporter, runs = Reporter(timedelta()), pod(node="node-a", phase="Running")
+    over = finding("Running", "Running")
+    assert events(reporter, [runs], over, 1) == []
+    events(reporter, [pod()], finding(), 2)
+
+    found = events(reporter, [runs], over, 3)
+
+    assert {(each.type, each.reason) for each in found} == {("Normal", "Running")}
+    assert found[0].note == "none is free; it waited for Allocated"
+    assert events(reporter, [runs], over, 4) == []
+
+
+def test_a_pod_that_is_not_explained_at_one_look_is_not_warned_again() -> None:
+    reporter = Reporter(timedelta())
+    events(reporter, [pod()], finding(), 1)
+
+    assert events(reporter, [pod()], None, 2) == []
+    assert events(reporter, [pod()], finding(), 3) == []
+
+
+def test_a_pod_that_is_gone_is_forgotten() -> None:
+    reporter = Reporter(timedelta())
+    events(reporter, [pod()], finding(), 1)
+    events(reporter, [], None, 2)
+
+    assert events(reporter, [pod()], finding(), 3)
+
+
+def test_what_a_queue_or_the_kubelet_says_is_not_repeated() -> None:
+    reporter = Reporter(timedelta())
+
+    assert events(reporter, [pod()], finding("SchedulingGated", "Admission"), 1) == []
+    assert events(reporter, [pod()], finding("Crashing", "Runtime"), 2) == []
+    assert events(reporter, [pod()], finding("Allocatable", "Scheduling"), 3) == []
+    assert events(reporter, [pod()], finding("CdiDeviceMissing", "Runtime"), 4)
+
+
+def test_only_so_many_claims_of_a_pod_get_its_event() -> None:
+    names = [f"job-{n}" for n in range(9)]
+    many = pod(
+        claim="", resourceClaims=[{"name": name, "resourceClaimName": name} for name in names]
+    )
+    claims = {f"team/{name}": claim(name) for name in names}
+
+    found = list(Reporter(timedelta()).look([many], claims, {many.metadata.uid: finding()}, at(1)))
+
+    assert len(found) == 1 + MOST_CLAIMS
+
+
+def test_an_event_lives_beside_its_object() -> None:
+    (_, on_claim) = events(Reporter(timedelta()), [pod()], finding(), 1)
+
+    namespace, made = as_object(on_claim, at(1), {"draguard.dev/cluster": "east"})
+
+    assert namespace == "team"
+    assert made["metadata"]["labels"] == {"draguard.dev/cluster": "east"}  # type: ignore[index] - of JSON
+    assert made["regarding"] == {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "name": "job",
+        "namespace": "team",
+        "uid": "uid-job",
+    }
