@@ -1,11 +1,11 @@
 """Each device that a request may look at on a node, with every reason that keeps it away. Pure.
 
 The scheduler stops at the first reason; people need all of them, because only a device with one
-reason left is helped by one change. `FINDERS` has a row for each kind of reason.
+reason left is helped by one change.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -14,10 +14,13 @@ from allocation.answers import Answers, Kept
 from allocation.capacity import CapacityError
 from allocation.model.claims import Choice, Constraint, DeviceClass
 from allocation.model.nodes import Node
-from allocation.model.slices import PublishedDevice, ResourceSlice
-from allocation.pools import Countdown, Pool
+from allocation.model.slices import PublishedDevice
+from allocation.pools import Countdown, Pool, Spot
 from allocation.reasons import Candidate, Reason, Why
 from allocation.usage import Usage
+from exporter.model.device import Device
+
+_Reasons = tuple[Reason, ...]
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -33,24 +36,24 @@ class Selection(msgspec.Struct, frozen=True):
         """`request`, or `request/alternative`."""
         return f"{self.request}/{self.choice.name}" if self.choice.name else self.request
 
-    def devices(self, pool: Pool) -> Iterator[tuple[ResourceSlice, PublishedDevice, Kept]]:
-        """Yield each device of a pool for the node with the selectors that keep it away."""
+    def devices(self, pool: Pool) -> Iterator[tuple[Spot, Kept]]:
+        """Return each device of a pool for the node with the selectors that keep it away."""
         sources = (self.device_class.spec.selectors, self.choice.selectors)
-        for given in pool.slices:
-            kept = self.answers.reasons(given, *sources)
-            yield from zip(repeat(given), given.spec.devices, kept, strict=False)
+        kept = (self.answers.reasons(given, *sources) for given in pool.slices)
+        return zip(pool.spots, chain.from_iterable(kept), strict=True)
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """A request at a device."""
+    """A request at a pool."""
 
     choice: Choice
     pool: Pool
-    given: ResourceSlice
-    device: PublishedDevice
     node: Node
     usage: Usage
-    selectors: Kept
+    whole: Mapping[str, str]
+    """By device: the claim that has it for itself."""
+    measures: bool
+    """Whether it requests capacity, or devices are shared."""
     counters: Countdown | None
     """None: of a pool that is not complete."""
     constraints: tuple[Constraint, ...]
@@ -69,13 +72,30 @@ def candidates(
     """
     choice = selection.choice
     about = tuple(each for each in constraints if each.is_about(selection.request, choice.name))
+    measures = bool(choice.capacity.requests or usage.shares)
     found: list[Candidate] = []
     for pool in pools:
         counters = Countdown.begin(pool, usage) if pool.state == "Complete" else None
-        for given, device, selectors in selection.devices(pool):
-            look = _Look(choice, pool, given, device, node, usage, selectors, counters, about)
-            reasons = tuple(reason for find in FINDERS for reason in find(look))
-            found.append(Candidate(given.device(device), reasons))
+        whole = {} if choice.admin_access else usage.whole.get((pool.driver, pool.name), {})
+        look = _Look(choice, pool, node, usage, whole, measures, counters, about)
+        found += [
+            Candidate(spot.name, _reasons(look, spot, selectors))
+            for spot, selectors in selection.devices(pool)
+        ]
+    return found
+
+
+def _reasons(look: _Look, spot: Spot, selectors: Kept) -> _Reasons:
+    """Return what keeps a device away, in the order in which the scheduler looks."""
+    found = _place(look, spot) + _holder(look, spot) + selectors
+    if look.measures or not spot.suffices:
+        found += _capacity(look, spot)
+    if spot.device.consumes_counters:
+        found += _counters(look, spot)
+    if spot.device.taints:
+        found += _taints(look, spot)
+    if look.constraints:
+        found += _constraints(look, spot)
     return found
 
 
@@ -86,74 +106,56 @@ _POOLS: Mapping[str, Why] = {
 }
 
 
-def _place(look: _Look) -> Iterator[Reason]:
-    if not look.given.has_for(look.device, look.node):
-        yield Reason("OtherNode")
-    if look.pool.state in _POOLS:
-        yield Reason(_POOLS[look.pool.state], look.pool.why)
+def _place(look: _Look, spot: Spot) -> _Reasons:
+    elsewhere = () if spot.given.has_for(spot.device, look.node) else (Reason("OtherNode"),)
+    if look.pool.state == "Complete":
+        return elsewhere
+    return (*elsewhere, Reason(_POOLS[look.pool.state], look.pool.why))
 
 
-def _holder(look: _Look) -> Iterator[Reason]:
-    """Yield who has all of it; admin access takes part in what others have."""
-    holder = look.usage.whole.get(look.given.device(look.device))
-    if holder is not None and not look.choice.admin_access:
-        yield Reason("Allocated", by=(holder,))
+def _holder(look: _Look, spot: Spot) -> _Reasons:
+    holder = look.whole.get(spot.device.name)
+    return () if holder is None else (Reason("Allocated", by=(holder,)),)
 
 
-def _selectors(look: _Look) -> Iterator[Reason]:
-    yield from look.selectors
-
-
-def _capacity(look: _Look) -> Iterator[Reason]:
-    name, requests = look.given.device(look.device), look.choice.capacity.requests
+def _capacity(look: _Look, spot: Spot) -> _Reasons:
+    usage, requests = look.usage, look.choice.capacity.requests
     try:
-        lacking = capacity.too_little(requests, look.device, look.usage.consumption(name))
+        lacking = capacity.too_little(requests, spot.device, usage.consumption(spot.name))
     except CapacityError as error:
-        yield Reason("SelectorFails", "capacity", (str(error),))
-        return
-    for each in lacking:
-        # Only what others have may be given back; a device that is too small stays so.
-        holders = look.usage.holders(name) if each.left is not None else ()
-        yield Reason("Capacity", each.name, holders)
+        return (Reason("SelectorFails", "capacity", (str(error),)),)
+    # Only what others have may be given back; a device that is too small stays so.
+    return tuple(
+        Reason("Capacity", each.name, usage.holders(spot.name) if each.left is not None else ())
+        for each in lacking
+    )
 
 
-def _counters(look: _Look) -> Iterator[Reason]:
-    device = look.device
-    if look.counters is None or not device.consumes_counters:
-        return
-    if counts_already(look.given, device, look.usage):
-        return
-    if short := look.counters.short(device):
-        holders = look.pool.holders_of_counters(look.usage, short)
-        names = ", ".join(sorted({name for _, name in short}))
-        yield Reason("Counters", names, tuple(sorted(each.device for each in holders)))
+def _counters(look: _Look, spot: Spot) -> _Reasons:
+    if look.counters is None or counts_already(spot.device, spot.name, look.usage):
+        return ()
+    short = look.counters.short(spot.device)
+    if not short:
+        return ()
+    holders = look.pool.holders_of_counters(look.usage, short)
+    names = ", ".join(sorted({name for _, name in short}))
+    return (Reason("Counters", names, tuple(sorted(each.device for each in holders))),)
 
 
-def counts_already(given: ResourceSlice, device: PublishedDevice, usage: Usage) -> bool:
+def counts_already(device: PublishedDevice, name: Device, usage: Usage) -> bool:
     """Whether a further share of a device takes no counters, because the first one has."""
-    return device.allow_multiple_allocations and given.device(device) in usage.shares
+    return device.allow_multiple_allocations and name in usage.shares
 
 
-def _taints(look: _Look) -> Iterator[Reason]:
-    for taint in look.choice.untolerated(look.device.taints):
-        yield Reason("Tainted", taint.key, (taint.rule,) if taint.rule else ())
+def _taints(look: _Look, spot: Spot) -> _Reasons:
+    return tuple(
+        Reason("Tainted", taint.key, (taint.rule,) if taint.rule else ())
+        for taint in look.choice.untolerated(spot.device.taints)
+    )
 
 
-def _constraints(look: _Look) -> Iterator[Reason]:
-    """Yield the attributes that a constraint compares and the device does not have."""
-    for each in look.constraints:
-        name = each.match_attribute or each.distinct_attribute or ""
-        if look.device.attribute(name, look.pool.driver) is None:
-            yield Reason("Constraint", name)
-
-
-FINDERS: tuple[Callable[[_Look], Iterator[Reason]], ...] = (
-    _place,
-    _holder,
-    _selectors,
-    _capacity,
-    _counters,
-    _taints,
-    _constraints,
-)
-"""In the order in which the scheduler looks."""
+def _constraints(look: _Look, spot: Spot) -> _Reasons:
+    """Return the attributes that a constraint compares and the device does not have."""
+    names = [each.match_attribute or each.distinct_attribute or "" for each in look.constraints]
+    lacking = (name for name in names if spot.device.attribute(name, look.pool.driver) is None)
+    return tuple(Reason("Constraint", name) for name in lacking)

@@ -72,6 +72,20 @@ def too_little(
     return tuple(lacking)
 
 
+def suffices(device: PublishedDevice) -> bool:
+    """Whether a request that names no capacity finds enough, where nobody shares the device."""
+    try:
+        return all(map(_is_whole, device.capacity.values()))
+    except CapacityError:
+        return False
+
+
+@lru_cache(maxsize=100_000)
+def _is_whole(capacity: Capacity) -> bool:
+    """Whether a request that does not name it takes all that there is."""
+    return capacity.request_policy is None and amount(capacity.value) >= 0
+
+
 def _consumption(request: str | None, capacity: Capacity) -> int:
     policy = capacity.request_policy
     if request is None:

@@ -8,36 +8,55 @@ k8s.io/dynamic-resource-allocation v0.37.1, with the default gates of 1.37. Pure
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Literal, Self
 
 import msgspec
 
-from allocation.capacity import amount
+from allocation.by_label import ByLabel
+from allocation.capacity import amount, suffices
 from allocation.model.nodes import Node
 from allocation.model.slices import PublishedDevice, ResourceSlice
-from allocation.usage import Usage
+from allocation.usage import PoolName, Usage
 from exporter.model.device import Device
 
 State = Literal["Complete", "Incomplete", "Replaced", "Invalid"]
 """`Replaced`: a newer generation has begun, with no slice for this node yet."""
-PoolName = tuple[str, str]
-"""Driver and name."""
 Counters = dict[tuple[str, str], int]
 """By counter set and counter."""
 
 
-class Pool(msgspec.Struct, frozen=True):
+class Spot(msgspec.Struct, frozen=True):
+    """A device where it is published."""
+
+    given: ResourceSlice
+    device: PublishedDevice
+    name: Device
+    suffices: bool
+    """See `capacity.suffices`."""
+
+
+class Pool(msgspec.Struct, frozen=True, dict=True):
     driver: str
     name: str
     state: State
     slices: tuple[ResourceSlice, ...]
     """Those that have devices for the node, by name."""
     elsewhere: tuple[ResourceSlice, ...] = ()
-    """Those with devices for other nodes, which may consume the same counters."""
+    """Those with devices for other nodes, which consume the same counters."""
     counters: Counters = {}
     """What its counter sets have in all."""
     why: str = ""
     """Of a state that is not Complete."""
+
+    @cached_property
+    def spots(self) -> tuple[Spot, ...]:
+        """The devices of its slices, slice by slice."""
+        return tuple(
+            Spot(given, device, given.device(device), suffices(device))
+            for given in self.slices
+            for device in given.spec.devices
+        )
 
     @property
     def binds_late(self) -> bool:
@@ -48,7 +67,7 @@ class Pool(msgspec.Struct, frozen=True):
     def counters_left(self, usage: Usage) -> Counters:
         """Return what allocated devices leave of its counters; it may be negative."""
         left = dict(self.counters)
-        for given in (*self.slices, *self.elsewhere):
+        for given in (*self.slices, *self.elsewhere) if left else ():
             for device in given.spec.devices:
                 if device.consumes_counters and usage.is_used(given.device(device)):
                     for key, consumed in counters_of(device).items():
@@ -67,21 +86,43 @@ class Pool(msgspec.Struct, frozen=True):
         ]
 
 
+class _Generation(msgspec.Struct, frozen=True):
+    """What is published of one generation of a pool for all nodes."""
+
+    newest: int
+    """Generation that the pool has."""
+    size: int
+    sharing: tuple[ResourceSlice, ...]
+    """Those that matter to every node: with counters, or with devices that consume some."""
+
+    @classmethod
+    def of(cls, slices: Sequence[ResourceSlice], generation: int) -> Self:
+        found = [
+            each
+            for each in slices
+            if each.spec.pool.generation == generation and not _uses_groups(each)
+        ]
+        sharing = (each for each in found if each.spec.shared_counters or _consumers(each))
+        newest = max(each.spec.pool.generation for each in slices)
+        return cls(newest, len(found), tuple(sharing))
+
+
 class Published:
     """All slices of a cluster by node and by pool."""
 
     def __init__(self, slices: Iterable[ResourceSlice]) -> None:
         self._on_node: dict[str, list[ResourceSlice]] = {}
-        self._shared: list[ResourceSlice] = []
         self._by_pool: dict[PoolName, list[ResourceSlice]] = {}
+        self._generations: dict[tuple[PoolName, int], _Generation] = {}
         self._pools: dict[str, list[Pool]] = {}
         self._devices: dict[Device, PublishedDevice] = {}
+        shared: list[ResourceSlice] = []
         for each in slices:
-            if each.spec.node_name:
-                self._on_node.setdefault(each.spec.node_name, []).append(each)
-            else:
-                self._shared.append(each)
             self._by_pool.setdefault(_pool_of(each), []).append(each)
+            if not _uses_groups(each):
+                node = each.spec.node_name
+                (self._on_node.setdefault(node, []) if node else shared).append(each)
+        self._shared = ByLabel(shared)
 
     def pools_of(self, node: Node) -> list[Pool]:
         """Return the pools with devices for a node, in the scheduler's order.
@@ -92,8 +133,8 @@ class Published:
         if known is not None:
             return known
         found: dict[PoolName, list[ResourceSlice]] = {}
-        for each in (*self._on_node.get(node.name, ()), *self._shared):
-            if not _uses_groups(each) and each.is_for(node):
+        for each in (*self._on_node.get(node.name, ()), *self._shared.near(node)):
+            if each.is_for(node):
                 found.setdefault(_pool_of(each), []).append(each)
         pools = [self._pool(name, slices) for name, slices in found.items()]
         pools.sort(key=lambda pool: (pool.binds_late, pool.driver, pool.name))
@@ -129,24 +170,25 @@ class Published:
         generation = max(each.spec.pool.generation for each in slices)
         here = [each for each in slices if each.spec.pool.generation == generation]
         here.sort(key=lambda each: each.metadata.name)
-        every = self._by_pool[name]
         expected = here[0].spec.pool.resource_slice_count
         if len(here) == expected:
             return _built(name, here, ())
-        newest = max(each.spec.pool.generation for each in every)
-        if newest > generation:
+        whole = self._generation(name, generation)
+        if (newest := whole.newest) > generation:
             why = f"generation {newest} replaces {generation}, and has nothing for this node yet"
             return Pool(*name, "Replaced", tuple(here), why=why)
-        whole = [
-            each
-            for each in every
-            if each.spec.pool.generation == generation and not _uses_groups(each)
-        ]
-        if len(whole) != expected:
-            why = f"{len(whole)} of {expected} slices of generation {generation} are published"
+        if whole.size != expected:
+            why = f"{whole.size} of {expected} slices of generation {generation} are published"
             return Pool(*name, "Incomplete", tuple(here), why=why)
         names = {each.metadata.name for each in here}
-        return _built(name, here, [each for each in whole if each.metadata.name not in names])
+        others = [each for each in whole.sharing if each.metadata.name not in names]
+        return _built(name, here, others)
+
+    def _generation(self, name: PoolName, generation: int) -> "_Generation":
+        key = (name, generation)
+        if key not in self._generations:
+            self._generations[key] = _Generation.of(self._by_pool[name], generation)
+        return self._generations[key]
 
 
 class Countdown:
@@ -201,35 +243,43 @@ def _built(name: PoolName, here: Sequence[ResourceSlice], others: Sequence[Resou
     with_devices = tuple(each for each in here if not each.spec.shared_counters)
     elsewhere = tuple(each for each in others if not each.spec.shared_counters)
     sets = [each for given in (*here, *others) for each in given.spec.shared_counters]
-    why = _what_is_invalid(with_devices, elsewhere, [each.name for each in sets]) or ""
+    consumers = [device for given in (*with_devices, *elsewhere) for device in _consumers(given)]
+    why = _what_is_invalid(with_devices, consumers, [each.name for each in sets]) or ""
     counters = {
         (each.name, counter): amount(given.value)
         for each in sets
         for counter, given in each.counters.items()
     }
-    for given in (*with_devices, *elsewhere) if not why else ():
-        for device in given.spec.devices:
-            if unknown := [key for key in counters_of(device) if key not in counters]:
-                why = f"{device.name} consumes a counter that no set has: {'/'.join(unknown[0])}"
+    for device in consumers if not why else ():
+        if unknown := [key for key in counters_of(device) if key not in counters]:
+            why = f"{device.name} consumes a counter that no set has: {'/'.join(unknown[0])}"
     if why:
         return Pool(*name, "Invalid", with_devices, why=why)
     return Pool(*name, "Complete", with_devices, elsewhere, counters)
 
 
+def _consumers(given: ResourceSlice) -> list[PublishedDevice]:
+    return [device for device in given.spec.devices if device.consumes_counters]
+
+
 def _what_is_invalid(
-    here: Sequence[ResourceSlice], elsewhere: Sequence[ResourceSlice], sets: Sequence[str]
+    here: Sequence[ResourceSlice], consumers: Iterable[PublishedDevice], sets: Sequence[str]
 ) -> str | None:
-    names = Counter(device.name for given in here for device in given.spec.devices)
-    if twice := [each for each, number in names.items() if number > 1]:
+    names = [device.name for given in here for device in given.spec.devices]
+    if twice := _twice(names):
         return f"two of its devices are called {twice[0]}"
-    if twice := [each for each, number in Counter(sets).items() if number > 1]:
+    if twice := _twice(sets):
         return f"two of its counter sets are called {twice[0]}"
     known = set(sets)
-    for given in (*here, *elsewhere):
-        for device in given.spec.devices:
-            for consumption in device.consumes_counters:
-                if consumption.counter_set not in known:
-                    return (
-                        f"{device.name} consumes of {consumption.counter_set}, which no slice has"
-                    )
+    for device in consumers:
+        for consumption in device.consumes_counters:
+            if consumption.counter_set not in known:
+                return f"{device.name} consumes of {consumption.counter_set}, which no slice has"
     return None
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    """Return the names that come more than once."""
+    if len({*names}) == len(names):
+        return []
+    return [name for name, number in Counter(names).items() if number > 1]

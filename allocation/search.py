@@ -8,21 +8,23 @@ with its default gates.
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 
 import msgspec
 
 from allocation import capacity
 from allocation.answers import Answers
 from allocation.candidates import Selection, counts_already
-from allocation.capacity import CapacityError
+from allocation.capacity import CapacityError, Consumed
 from allocation.model.claims import Claim, Constraint, DeviceClass
 from allocation.model.nodes import Node, NodeSelectorError
-from allocation.model.slices import Attribute, PublishedDevice, ResourceSlice
+from allocation.model.slices import Attribute, PublishedDevice
 from allocation.pools import Countdown, Pool, Published
 from allocation.reasons import Outcome, Reason
 from allocation.usage import Usage, add_up
 from exporter.model.device import Device
 
+_DOUBTS = frozenset({"SelectorFails", "NotEvaluated"})
 MOST_DEVICES = 32
 """That one claim may have (`AllocationResultsMaxSize`)."""
 MOST_STEPS = 20_000
@@ -42,22 +44,39 @@ class _TooMany(Exception):  # noqa: N818 - likewise, of one way
 
 
 class _Spot(msgspec.Struct, frozen=True):
-    """A device in the pools of the node."""
+    """A device that a request does not pass over."""
 
-    pool: Pool
-    given: ResourceSlice
     device: PublishedDevice
     name: Device
-    away: tuple[Reason, ...] = ()
-    """Selectors that keep it from a request, and whether it is for another node."""
+    pool: Pool
+    doubt: Reason | None
+    """Selector that says neither yes nor no to it."""
+    consumed: Consumed
+    """By claims that share it already."""
 
 
-class _Choice(msgspec.Struct, frozen=True):
+class _Choice(msgspec.Struct, frozen=True, dict=True):
     selection: Selection
     count: int
     spots: tuple[_Spot, ...]
     every: bool
     """Whether it asks for all of the spots."""
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether each spot can be had, whichever others are, where no constraint compares them."""
+        requested = self.selection.choice
+        try:
+            return not (self.every or requested.admin_access) and not any(
+                spot.doubt
+                or spot.device.allow_multiple_allocations
+                or spot.device.consumes_counters
+                or requested.untolerated(spot.device.taints)
+                or capacity.too_little(requested.capacity.requests, spot.device, spot.consumed)
+                for spot in self.spots
+            )
+        except CapacityError:
+            return False
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -144,14 +163,7 @@ class _Search:
         return choices
 
     def _choice(self, selection: Selection) -> _Choice:
-        spots: list[_Spot] = []
-        for pool in self.pools:
-            if pool.state != "Complete":
-                continue
-            for given, device, selectors in selection.devices(pool):
-                away = () if given.has_for(device, self._node) else (Reason("OtherNode"),)
-                name = given.device(device)
-                spots.append(_Spot(pool, given, device, name, (*selectors, *away)))
+        spots = self._spots(selection)
         match selection.choice.allocation_mode:
             case "ExactCount" | "":
                 return _Choice(selection, selection.choice.count, tuple(spots), every=False)
@@ -160,16 +172,33 @@ class _Search:
             case other:
                 raise _Unknown(f"request {selection.name}: mode {other} is not known here")
 
+    def _spots(self, selection: Selection) -> list[_Spot]:
+        """Return the devices that the scheduler does not pass over, whatever else is allocated."""
+        choice, found = selection.choice, list[_Spot]()
+        # One that is allocated is passed over, but where all are requested.
+        shared = choice.admin_access or choice.allocation_mode == "All"
+        for pool in self.pools:
+            allocated = {} if shared else self._usage.whole.get((pool.driver, pool.name), {})
+            for spot, selectors in selection.devices(pool) if pool.state == "Complete" else ():
+                here = spot.given.has_for(spot.device, self._node)
+                if spot.device.name in allocated:
+                    continue
+                doubt = selectors[0] if selectors and selectors[0].why in _DOUBTS else None
+                if doubt or (here and not selectors):
+                    consumed = self._usage.consumption(spot.name)
+                    found.append(_Spot(spot.device, spot.name, pool, doubt, consumed))
+        return found
+
     def _all(self, selection: Selection, spots: Sequence[_Spot]) -> _Choice:
         for pool in self.pools:
             if pool.state in {"Incomplete", "Invalid"}:
                 raise _Failure(f"request {selection.name} is for all devices: {pool.why}")
         requests = selection.choice.capacity.requests
-        found = [
-            spot
-            for spot in spots
-            if _is_selected(spot) and not capacity.too_little(requests, spot.device, {})
-        ]
+        found: list[_Spot] = []
+        for spot in spots:
+            _require_answer(spot)
+            if not capacity.too_little(requests, spot.device, {}):
+                found.append(spot)
         return _Choice(selection, len(found), tuple(found), every=True)
 
     def _claim(self, claim: int) -> bool:
@@ -205,6 +234,8 @@ class _Search:
             return self._request(claim, request + 1)
         if choice.count - number > MOST_DEVICES - len(self._found[claim]):
             raise _TooMany
+        if self._is_vain(claim, choice, choice.count - number, start):
+            return False
         # Of all devices, each is needed; else the next of a request comes after the last.
         places = (number,) if choice.every else range(start, len(choice.spots))
         for place in places:
@@ -217,17 +248,37 @@ class _Search:
                     return True
         return False
 
+    def _is_vain(self, claim: int, choice: _Choice, needed: int, start: int) -> bool:
+        """Whether too few devices are left, where nothing but their number matters.
+
+        The scheduler tries each set of them, which takes as long as it does.
+        """
+        at_most = len(choice.spots) - start
+        if not at_most or at_most - sum(map(len, self._found)) >= needed:
+            return False
+        if self._constraints[claim] or not choice.is_plain:
+            return False
+        left = sum(not self._own.get(spot.name) for spot in choice.spots[start:])
+        if left >= needed:
+            return False
+        self._count(2**left - 1)
+        return True
+
+    def _count(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MOST_STEPS:
+            raise _Unknown(f"there are more than {MOST_STEPS} devices to try")
+
     def _take(self, claim: int, choice: _Choice, spot: _Spot, undo: ExitStack) -> bool:
         """Take a device if it can be had. Raises _Failure, _Unknown and CapacityError."""
         requested, own = choice.selection.choice, self._own.get(spot.name, ())
-        in_use = claim in own if requested.admin_access else own or spot.name in self._usage.whole
-        if in_use or not _is_selected(spot):
+        in_use = claim in own if requested.admin_access else own or self._usage.holder(spot.name)
+        if in_use:
             return False
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            raise _Unknown(f"there are more than {MOST_STEPS} devices to try")
+        _require_answer(spot)
+        self._count(1)
         requests = requested.capacity.requests
-        consumed = add_up((self._usage.consumption(spot.name), *self._shares.get(spot.name, ())))
+        consumed = add_up((spot.consumed, *self._shares.get(spot.name, ())))
         # Of all devices, one that breaks a constraint is an error before one that is too small.
         return (
             (choice.every or not capacity.too_little(requests, spot.device, consumed))
@@ -244,7 +295,7 @@ class _Search:
         if (
             not device.consumes_counters
             or self._shares.get(spot.name)
-            or counts_already(spot.given, device, self._usage)
+            or counts_already(device, spot.name, self._usage)
         ):
             return True
         key = (pool.driver, pool.name)
@@ -285,15 +336,13 @@ class _Search:
         return True
 
 
-def _is_selected(spot: _Spot) -> bool:
-    """Whether all selectors match. Raises for the first that says neither yes nor no."""
-    for reason in spot.away:
-        if reason.why == "SelectorFails":
-            raise _Failure(f"{reason.what} fails on {spot.name}: {reason.by[0]}")
-        if reason.why == "NotEvaluated":
-            raise _Unknown(f"{reason.what} is not evaluated on {spot.name}: {reason.by[0]}")
-        return False
-    return True
+def _require_answer(spot: _Spot) -> None:
+    """Raise _Failure or _Unknown where a selector says neither yes nor no."""
+    doubt = spot.doubt
+    if doubt is not None and doubt.why == "SelectorFails":
+        raise _Failure(f"{doubt.what} fails on {spot.name}: {doubt.by[0]}")
+    if doubt is not None:
+        raise _Unknown(f"{doubt.what} is not evaluated on {spot.name}: {doubt.by[0]}")
 
 
 class _Compared:

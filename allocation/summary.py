@@ -46,6 +46,8 @@ NEAREST = 3
 MOST_VALUES = 6
 """Of attributes that are shown for one selector."""
 _BY_SELECTOR = frozenset({"RequestSelector", "SelectorFails"})
+_NOT_MEANT = frozenset({"ClassSelector", "OtherNode"})
+"""Of devices that are none of the candidates."""
 
 Verdict = Literal[
     "Allocatable", "ClassMissing", "NoDevices", "TooFew", "TooFewTogether", "Fails", "NotEvaluated"
@@ -230,17 +232,21 @@ class _Look:
         for node in self._nodes:
             if node.allocatable.get(resource):
                 continue  # a device plugin serves it there
-            for device, reasons in self._on_node(node, selection, claim.spec.devices.constraints):
-                free[node.name] += not reasons
-                there[node.name] += 1
-                self.near[node.name] += len(reasons) < 2
+            found = self._on_node(node, selection, claim.spec.devices.constraints)
+            if not found:
+                continue
+            numbers = [len(reasons) for _, reasons in found]
+            free[node.name], there[node.name] = numbers.count(0), len(numbers)
+            self.near[node.name] += numbers.count(0) + numbers.count(1)
+            for device, reasons in found:
                 # Several nodes may see one device: it counts as where it comes closest.
-                if device not in best or len(reasons) < len(best[device]):
+                known = best.setdefault(device, reasons)
+                if len(reasons) < len(known):
                     best[device] = reasons
         usable = frozenset(device for device, reasons in best.items() if not reasons)
         every, count = choice.allocation_mode == "All", choice.count
         whole = any(free[name] == there[name] for name in there)
-        found = RequestSummary(
+        summary = RequestSummary(
             claim=claim.key,
             request=request.name,
             alternative=choice.name,
@@ -258,37 +264,42 @@ class _Look:
             each and each.allow_multiple_allocations for each in published
         ):
             self._exclusive[claim.key, request.name, choice.name] = usable
-        return found
+        return summary
 
     def _on_node(
         self, node: Node, selection: Selection, constraints: Sequence[Constraint]
-    ) -> Iterator[tuple[Device, tuple[Reason, ...]]]:
-        """Yield the devices of its class that a node has, and what keeps each away."""
+    ) -> list[tuple[Device, tuple[Reason, ...]]]:
+        """Return the devices of its class that a node has, and what keeps each away."""
         kept = self._away[node.name]
         of_node = (Reason(*kept),) if kept else ()
         pools = self._cluster.published.pools_of(node)
-        for each in candidates(selection, pools, node, self._cluster.usage, constraints):
-            if all(reason.why not in {"ClassSelector", "OtherNode"} for reason in each.reasons):
-                yield each.device, (*of_node, *each.reasons)
+        return [
+            (each.device, of_node + each.reasons)
+            for each in candidates(selection, pools, node, self._cluster.usage, constraints)
+            if all(reason.why not in _NOT_MEANT for reason in each.reasons)
+        ]
 
     def _groups(self, found: Mapping[Device, Sequence[Reason]]) -> Iterator[Group]:
         """Yield the devices by the reason that is hardest to take away, the most first."""
-        groups: dict[tuple[Why, str], list[Device]] = {}
-        behind: dict[tuple[Why, str], set[str]] = {}
+        groups: dict[tuple[Why, str], list[tuple[Device, Reason]]] = {}
         for device, reasons in found.items():
             if reasons:
-                first = min(reasons, key=lambda reason: HARDEST.index(reason.why))
-                groups.setdefault((first.why, first.what), []).append(device)
-                behind.setdefault((first.why, first.what), set()).update(first.by)
-        for (why, what), devices in sorted(
+                first = min(reasons, key=_hardness) if len(reasons) > 1 else reasons[0]
+                groups.setdefault((first.why, first.what), []).append((device, first))
+        for (why, what), entries in sorted(
             groups.items(), key=lambda entry: (-len(entry[1]), entry[0])
         ):
-            names = tuple(sorted(devices))
-            by, seen, has = tuple(sorted(behind[why, what])), (), ()
+            names = tuple(sorted(device for device, _ in entries))
+            behind = dict.fromkeys(each for _, reason in entries for each in reason.by)
+            by, seen, has = tuple(sorted(behind)), (), ()
             if why in _BY_SELECTOR:
                 every = [self._cluster.published.device(name) for name in names]
                 seen, has = _values(what, [each for each in every if each is not None])
             yield Group(why, what, names, by, seen, has)
+
+
+def _hardness(reason: Reason) -> int:
+    return HARDEST.index(reason.why)
 
 
 def _values(

@@ -8,7 +8,7 @@ import msgspec
 from exporter.model.quantity import whole
 from kubeapi.types import ObjectMeta
 
-_NAME = "metadata.name"
+NAME = "metadata.name"
 OF_CLASSES = "deviceclass.resource.kubernetes.io"
 """Domain of the extended resource that each DeviceClass has by its name."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -87,7 +87,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
     def meets(self, selector: NodeSelector) -> bool:
         """Raises NodeSelectorError, also where another term chooses the node."""
-        fields = {_NAME: self.name}
+        fields = {NAME: self.name}
         # Lists, because what Kubernetes cannot read is found beside what is not met.
         answers = [
             [_is_met(each, self.labels) for each in term.match_expressions]

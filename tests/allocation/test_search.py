@@ -124,3 +124,15 @@ def test_a_search_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     found = outcome(cluster([in_slice(*many)]), waiting(request(count=3), constraints=SAME_ROOT))
 
     assert (found.ending, found.why) == ("NotEvaluated", "there are more than 50 devices to try")
+
+
+@pytest.mark.parametrize(("most", "ending"), [(6, "NotEvaluated"), (7, "None")])
+def test_too_few_free_devices_take_as_many_steps_as_there_are_sets_of_them(
+    monkeypatch: pytest.MonkeyPatch, most: int, ending: str
+) -> None:
+    monkeypatch.setattr(search, "MOST_STEPS", most)
+    free = [device(f"gpu-{n}") for n in range(3)]
+
+    given = cluster([in_slice(*free, device("gpu-3"))], has("gpu-3"))
+
+    assert outcome(given, waiting(request(count=4))).ending == ending
