@@ -5,6 +5,7 @@ which hardly a selector reads. Pure but for its memory, which lives as long as o
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -20,6 +21,7 @@ Selectors = tuple[Selector, ...]
 Kept = tuple[Reason, ...]
 """The selectors that keep a device away; () for none."""
 _Key = tuple[object, ...]
+_Names = tuple[str, ...]
 
 
 class _Expression:
@@ -27,40 +29,38 @@ class _Expression:
 
     def __init__(self, text: str) -> None:
         self._names = names_read(text)
-        self._read: dict[tuple[str, ...], tuple[str, ...]] = {}
-        """By the names that a device has: those among them that the expression reads."""
+        self._read: dict[tuple[_Names, _Names], tuple[_Names, _Names]] = {}
+        """By the names that a device has, of attributes and of capacity: those that it reads."""
         self.known: dict[_Key, Answer] = {}
 
     def key(self, device: PublishedDevice) -> _Key:
         """Return what it reads of a device."""
-        attributes, capacity = device.attributes, device.capacity
-        names, amounts = self._of(attributes), self._of(capacity)
-        return (
-            device.allow_multiple_allocations,
-            names,
-            amounts,
-            *[attributes[name] for name in names],
-            *[capacity[name].value for name in amounts],
-        )
+        names, amounts = self._names_of(device)
+        values = map(device.attributes.__getitem__, names)
+        if not amounts:
+            return (device.allow_multiple_allocations, names, *values)
+        sizes = [device.capacity[name].value for name in amounts]
+        return (device.allow_multiple_allocations, names, *values, amounts, *sizes)
 
     def cut(self, device: PublishedDevice) -> PublishedDevice:
         """Return the device with what it reads alone: no more may matter."""
+        names, amounts = self._names_of(device)
         return msgspec.structs.replace(
             device,
-            attributes={name: device.attributes[name] for name in self._of(device.attributes)},
-            capacity={name: device.capacity[name] for name in self._of(device.capacity)},
+            attributes={name: device.attributes[name] for name in names},
+            capacity={name: device.capacity[name] for name in amounts},
         )
 
-    def _of(self, named: Mapping[str, object]) -> tuple[str, ...]:
-        names = tuple(named)
-        found = self._read.get(names)
+    def _names_of(self, device: PublishedDevice) -> tuple[_Names, _Names]:
+        every = (tuple(device.attributes), tuple(device.capacity))
+        found = self._read.get(every)
         if found is None:
-            found = self._read[names] = tuple(
-                name
-                for name in names
-                if self._names is None or name.rpartition("/")[2] in self._names
-            )
+            names, amounts = ([each for each in some if self._reads(each)] for some in every)
+            found = self._read[every] = (tuple(names), tuple(amounts))
         return found
+
+    def _reads(self, name: str) -> bool:
+        return self._names is None or name.rpartition("/")[2] in self._names
 
 
 class Answers:
@@ -81,17 +81,16 @@ class Answers:
                 ("ClassSelector", of_class),
                 ("RequestSelector", of_request),
             )
-            found: list[list[Reason]] = [[] for _ in given.spec.devices]
+            found: list[Kept] = [()] * len(given.spec.devices)
             for why, selectors in sources:
                 for selector in selectors:
                     text = selector.cel.expression if selector.cel else ""
                     answers = self.of(text, given) if text else [_OTHER] * len(found)
-                    for answer, reasons in zip(answers, found, strict=True):
-                        if answer.says == "NoMatch":
-                            reasons.append(Reason(why, text))
-                        elif answer.says != "Matches":
-                            reasons.append(Reason(_DOUBTS[answer.says], text, (answer.why,)))
-            self._kept[key] = tuple(tuple(reasons) for reasons in found)
+                    found = [
+                        kept if answer.says == "Matches" else (*kept, _reason(why, text, answer))
+                        for answer, kept in zip(answers, found, strict=True)
+                    ]
+            self._kept[key] = tuple(found)
         return self._kept[key]
 
     def of(self, expression: str, given: ResourceSlice) -> list[Answer]:
@@ -101,18 +100,26 @@ class Answers:
         if one is None:
             one = self._expressions[expression, driver] = _Expression(expression)
         keys = [one.key(device) for device in devices]
+        with suppress(KeyError):
+            return [one.known[key] for key in keys]
         new = {
             key: device for key, device in zip(keys, devices, strict=True) if key not in one.known
         }
-        if new:
-            selected = {key: selected_device(driver, one.cut(each)) for key, each in new.items()}
-            known = {key: each for key, each in selected.items() if not isinstance(each, str)}
-            found = self._evaluate(expression, tuple(known.values()))
-            one.known |= dict(zip(known, found, strict=True))
-            one.known |= {
-                key: not_evaluated(each) for key, each in selected.items() if isinstance(each, str)
-            }
+        selected = {key: selected_device(driver, one.cut(each)) for key, each in new.items()}
+        known = {key: each for key, each in selected.items() if not isinstance(each, str)}
+        found = self._evaluate(expression, tuple(known.values()))
+        one.known |= dict(zip(known, found, strict=True))
+        one.known |= {
+            key: not_evaluated(each) for key, each in selected.items() if isinstance(each, str)
+        }
         return [one.known[key] for key in keys]
+
+
+def _reason(why: Why, text: str, answer: Answer) -> Reason:
+    """Return what an expression that does not match says."""
+    if answer.says == "NoMatch":
+        return Reason(why, text)
+    return Reason(_DOUBTS[answer.says], text, (answer.why,))
 
 
 _OTHER = not_evaluated("the selector is no CEL expression")
