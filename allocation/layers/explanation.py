@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 
@@ -19,16 +20,22 @@ from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice, Taint
 from allocation.node_changes import node_changes
 from allocation.plugin import Supply, classes_of_resources, supplies
+from allocation.pools import Published
 from allocation.remedies import Change, Scene, remedies
+from allocation.search import Cluster
 from allocation.summary import Summary, summarize
+from allocation.usage import PoolName, Usage
 from exporter.model.device import Device
 
 TO_ALLOCATE = ("slices", "rules", "classes", "claims", "nodes")
 """Without one of these it is not known what can be allocated."""
 
 
-class Inventory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster has. Of a pod that has a node only that node's part is needed."""
+class Inventory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What a cluster has. Of a pod that has a node only that node's part is needed.
+
+    One serves for many pods: what is derived from it is kept.
+    """
 
     slices: tuple[ResourceSlice, ...] = ()
     """With the taints of DeviceTaintRules (`model.slices.with_rules`)."""
@@ -37,6 +44,32 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
     used: Mapping[str, Mapping[str, int]] | None = None
     """By node and extended resource: what pods request there; None: they were not listed."""
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """What there is to allocate. Raises CapacityError."""
+        classes = {each.metadata.name: each for each in self.classes}
+        return Cluster(Published(self.slices), Usage.of(self.claims), classes)
+
+    def around(self, node: Node, waiting: tuple[Claim, ...]) -> Scene:
+        """Return what matters to claims on a node. Raises NodeSelectorError, CapacityError."""
+        slices = self.cluster.published.around(node)
+        places = {place for pool in slices for place in self._places.get(pool, ())}
+        return Scene(
+            waiting=waiting,
+            slices=tuple(given for each in slices.values() for given in each),
+            claims=tuple(self.claims[place] for place in sorted(places)),
+            classes=self.cluster.classes,
+        )
+
+    @cached_property
+    def _places(self) -> Mapping[PoolName, Sequence[int]]:
+        """By pool: which of the claims have devices of it."""
+        found: dict[PoolName, list[int]] = {}
+        for place, claim in enumerate(self.claims):
+            for each in claim.results:
+                found.setdefault((each.driver, each.pool), []).append(place)
+        return found
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,29 +230,14 @@ def _allocation(
     demand: Demand, nodes: Sequence[Node], stock: Inventory, answers: Answers
 ) -> tuple[Summary, tuple[Change, ...]]:
     """Raises NodeSelectorError, CapacityError."""
-    classes = {each.metadata.name: each for each in stock.classes}
-    allocated = tuple(claim for claim in stock.claims if claim.status.allocation is not None)
-    scene = Scene(demand.waiting, stock.slices, allocated, classes)
-    cluster = scene.cluster()
-    summary = summarize(demand, nodes, cluster, answers)
+    summary = summarize(demand, nodes, stock.cluster, answers)
     if summary.verdict == "Allocatable":
         return summary, ()
-    found = list(node_changes(demand, nodes, cluster, answers))
+    found = list(node_changes(demand, nodes, stock.cluster, answers))
     for node in nodes:
         if node.name in summary.near:
             # Each change is a search of its own: of what this node can use.
-            around = cluster.published.around(node)
-            here = Scene(
-                waiting=demand.claims_on(node),
-                slices=tuple(given for slices in around.values() for given in slices),
-                claims=tuple(
-                    claim
-                    for claim in allocated
-                    if any((each.driver, each.pool) in around for each in claim.results)
-                ),
-                classes=classes,
-            )
-            found += remedies(here, node, answers)
+            found += remedies(stock.around(node, demand.claims_on(node)), node, answers)
     # What changes the request comes after what gives it its devices as it is.
     kinds = [*CHANGES]
     if summary.verdict == "Fails":

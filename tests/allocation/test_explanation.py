@@ -625,3 +625,43 @@ class TestAClaimWithoutAPod:
 
         assert found.reason == "ClaimDeleting"
         assert not any("kubectl delete" in each for each in found.todo)
+
+
+class TestOneInventoryForManyPods:
+    def test_each_pod_has_the_answer_that_it_has_alone(self) -> None:
+        two, one = waiting(request(count=2), name="two"), waiting(name="one")
+        stock = Inventory(
+            slices=(gpus("node-a"), gpus("node-b")),
+            classes=(GPU_CLASS,),
+            claims=(two, one, has("gpu-0", "other")),
+            nodes=NODES,
+        )
+        answers = Answers(evaluate)
+        found = [
+            explain(Known(at=NOW, pod=pod(each.metadata.name), claims=(each,), inventory=given), by)
+            for given, by in ((stock, answers), (msgspec.structs.replace(stock), Answers(evaluate)))
+            for each in (two, one)
+        ]
+
+        assert found[:2] == found[2:]
+        assert [each.finding.reason for each in found[:2]] == ["Allocated", "Allocatable"]
+
+    def test_what_it_has_is_looked_up_once(self) -> None:
+        stock = Inventory(slices=(gpus("node-a"),), classes=(GPU_CLASS,))
+
+        assert stock.cluster is stock.cluster
+
+    def test_around_a_node_are_the_claims_of_its_pools_in_their_order(self) -> None:
+        shared = in_slice(device("nic-0"), pool="shared", allNodes=True)
+        on_nic, far, near = (
+            has("nic-0", "nic", pool="shared"),
+            claim_on_node("far", "node-b"),
+            claim_on_node("near", "node-a"),
+        )
+        stock = Inventory(
+            slices=(gpus("node-a"), gpus("node-b"), shared), claims=(on_nic, far, near)
+        )
+        here = stock.around(NODES[0], ())
+
+        assert here.claims == (on_nic, near)
+        assert [each.spec.pool.name for each in here.slices] == ["node-a", "shared"]
