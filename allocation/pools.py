@@ -26,7 +26,7 @@ Counters = dict[tuple[str, str], int]
 """By counter set and counter."""
 
 
-class Spot(msgspec.Struct, frozen=True):
+class Spot(msgspec.Struct, frozen=True, gc=False):
     """A device where it is published."""
 
     given: ResourceSlice

@@ -28,7 +28,7 @@ Why = Literal[
 """In the order in which one is named first where a device has several."""
 
 
-class Reason(msgspec.Struct, frozen=True):
+class Reason(msgspec.Struct, frozen=True, gc=False):
     why: Why
     what: str = ""
     """What it is about: an expression, the key of a taint, a capacity, a counter, an attribute."""
@@ -36,7 +36,7 @@ class Reason(msgspec.Struct, frozen=True):
     """Who is behind it: claims, partitions, rules."""
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A device that a request looks at on a node."""
 
     device: Device
@@ -48,7 +48,7 @@ Ending = Literal["Allocated", "None", "Fails", "NotEvaluated"]
 """`Fails`: the scheduler gives up on the node with an error. `NotEvaluated`: only it knows."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What becomes of claims on a node."""
 
     ending: Ending

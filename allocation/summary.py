@@ -17,7 +17,7 @@ from allocation.model.claims import Choice, Claim, Constraint, Request
 from allocation.model.nodes import Node
 from allocation.model.pods import NodeWhy
 from allocation.model.slices import PublishedDevice
-from allocation.reasons import Ending, Reason, Why
+from allocation.reasons import Candidate, Ending, Reason, Why
 from allocation.search import Cluster, allocate
 from allocation.selectors.device import names_read
 from exporter.model.device import Device
@@ -235,14 +235,14 @@ class _Look:
             found = self._on_node(node, selection, claim.spec.devices.constraints)
             if not found:
                 continue
-            numbers = [len(reasons) for _, reasons in found]
+            numbers = [len(each.reasons) for each in found]
             free[node.name], there[node.name] = numbers.count(0), len(numbers)
             self.near[node.name] += numbers.count(0) + numbers.count(1)
-            for device, reasons in found:
+            for each in found:
                 # Several nodes may see one device: it counts as where it comes closest.
-                known = best.setdefault(device, reasons)
-                if len(reasons) < len(known):
-                    best[device] = reasons
+                known = best.setdefault(each.device, each.reasons)
+                if len(each.reasons) < len(known):
+                    best[each.device] = each.reasons
         usable = frozenset(device for device, reasons in best.items() if not reasons)
         every, count = choice.allocation_mode == "All", choice.count
         whole = any(free[name] == there[name] for name in there)
@@ -268,16 +268,18 @@ class _Look:
 
     def _on_node(
         self, node: Node, selection: Selection, constraints: Sequence[Constraint]
-    ) -> list[tuple[Device, tuple[Reason, ...]]]:
+    ) -> list[Candidate]:
         """Return the devices of its class that a node has, and what keeps each away."""
         kept = self._away[node.name]
-        of_node = (Reason(*kept),) if kept else ()
         pools = self._cluster.published.pools_of(node)
-        return [
-            (each.device, of_node + each.reasons)
+        found = [
+            each
             for each in candidates(selection, pools, node, self._cluster.usage, constraints)
             if all(reason.why not in _NOT_MEANT for reason in each.reasons)
         ]
+        if kept is None:
+            return found
+        return [Candidate(each.device, (Reason(*kept), *each.reasons)) for each in found]
 
     def _groups(self, found: Mapping[Device, Sequence[Reason]]) -> Iterator[Group]:
         """Yield the devices by the reason that is hardest to take away, the most first."""
