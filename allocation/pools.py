@@ -137,7 +137,8 @@ class Published:
             if each.is_for(node):
                 found.setdefault(_pool_of(each), []).append(each)
         pools = [self._pool(name, slices) for name, slices in found.items()]
-        pools.sort(key=lambda pool: (pool.binds_late, pool.driver, pool.name))
+        if len(pools) > 1:
+            pools.sort(key=lambda pool: (pool.binds_late, pool.driver, pool.name))
         self._pools[node.name] = pools
         return pools
 

@@ -180,7 +180,7 @@ class _Search:
         for pool in self.pools:
             allocated = {} if shared else self._usage.whole.get((pool.driver, pool.name), {})
             for spot, selectors in selection.devices(pool) if pool.state == "Complete" else ():
-                # Also of one that is allocated: a selector of nodes that cannot be read is an error.
+                # Also of one that is allocated: a selector that cannot be read is an error.
                 here = spot.given.has_for(spot.device, self._node)
                 if spot.device.name in allocated:
                     continue

@@ -275,7 +275,7 @@ class _Look:
         found = [
             each
             for each in candidates(selection, pools, node, self._cluster.usage, constraints)
-            if all(reason.why not in _NOT_MEANT for reason in each.reasons)
+            if _NOT_MEANT.isdisjoint([reason.why for reason in each.reasons])
         ]
         if kept is None:
             return found
