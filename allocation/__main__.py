@@ -159,7 +159,6 @@ class Explainer:
             self._answers = snapshot.inventory.slices, Answers(self._evaluator.evaluate)
         look = self._findings.look(
             snapshot,
-            lambda: self._observer.cluster(snapshot),
             self._answers[1],
             self._remarks,
             BUDGET,

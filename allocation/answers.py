@@ -55,12 +55,13 @@ class _Expression:
         every = (tuple(device.attributes), tuple(device.capacity))
         found = self._read.get(every)
         if found is None:
-            names, amounts = ([each for each in some if self._reads(each)] for some in every)
+            words = self._names
+            names, amounts = (
+                [each for each in some if words is None or each.rpartition("/")[2] in words]
+                for some in every
+            )
             found = self._read[every] = (tuple(names), tuple(amounts))
         return found
-
-    def _reads(self, name: str) -> bool:
-        return self._names is None or name.rpartition("/")[2] in self._names
 
 
 class Answers:
@@ -86,10 +87,11 @@ class Answers:
                 for selector in selectors:
                     text = selector.cel.expression if selector.cel else ""
                     answers = self.of(text, given) if text else [_OTHER] * len(found)
-                    found = [
-                        kept if answer.says == "Matches" else (*kept, _reason(why, text, answer))
-                        for answer, kept in zip(answers, found, strict=True)
-                    ]
+                    for place, answer in enumerate(answers):
+                        if answer.says == "NoMatch":
+                            found[place] += (Reason(why, text),)
+                        elif answer.says != "Matches":
+                            found[place] += (Reason(_DOUBTS[answer.says], text, (answer.why,)),)
             self._kept[key] = tuple(found)
         return self._kept[key]
 
@@ -113,13 +115,6 @@ class Answers:
             key: not_evaluated(each) for key, each in selected.items() if isinstance(each, str)
         }
         return [one.known[key] for key in keys]
-
-
-def _reason(why: Why, text: str, answer: Answer) -> Reason:
-    """Return what an expression that does not match says."""
-    if answer.says == "NoMatch":
-        return Reason(why, text)
-    return Reason(_DOUBTS[answer.says], text, (answer.why,))
 
 
 _OTHER = not_evaluated("the selector is no CEL expression")

@@ -85,20 +85,6 @@ def candidates(
     return found
 
 
-def _reasons(look: _Look, spot: Spot, selectors: Kept) -> _Reasons:
-    """Return what keeps a device away, in the order in which the scheduler looks."""
-    found = _place(look, spot) + _holder(look, spot) + selectors
-    if look.measures or not spot.suffices:
-        found += _capacity(look, spot)
-    if spot.device.consumes_counters:
-        found += _counters(look, spot)
-    if spot.device.taints:
-        found += _taints(look, spot)
-    if look.constraints:
-        found += _constraints(look, spot)
-    return found
-
-
 _POOLS: Mapping[str, Why] = {
     "Incomplete": "PoolIncomplete",
     "Replaced": "PoolIncomplete",
@@ -106,16 +92,26 @@ _POOLS: Mapping[str, Why] = {
 }
 
 
-def _place(look: _Look, spot: Spot) -> _Reasons:
-    elsewhere = () if spot.given.has_for(spot.device, look.node) else (Reason("OtherNode"),)
-    if look.pool.state == "Complete":
-        return elsewhere
-    return (*elsewhere, Reason(_POOLS[look.pool.state], look.pool.why))
-
-
-def _holder(look: _Look, spot: Spot) -> _Reasons:
-    holder = look.whole.get(spot.device.name)
-    return () if holder is None else (Reason("Allocated", by=(holder,)),)
+def _reasons(look: _Look, spot: Spot, selectors: Kept) -> _Reasons:
+    """Return what keeps a device away, in the order in which the scheduler looks."""
+    device, found = spot.device, selectors
+    if (holder := look.whole.get(device.name)) is not None:
+        found = (Reason("Allocated", by=(holder,)), *found)
+    if look.pool.state != "Complete":
+        found = (Reason(_POOLS[look.pool.state], look.pool.why), *found)
+    if not spot.given.has_for(device, look.node):
+        found = (Reason("OtherNode"), *found)
+    if look.measures or not spot.suffices:
+        found += _capacity(look, spot)
+    if device.consumes_counters:
+        found += _counters(look, spot)
+    for taint in look.choice.untolerated(device.taints):
+        found += (Reason("Tainted", taint.key, (taint.rule,) if taint.rule else ()),)
+    for each in look.constraints:
+        name = each.match_attribute or each.distinct_attribute or ""
+        if device.attribute(name, look.pool.driver) is None:
+            found += (Reason("Constraint", name),)
+    return found
 
 
 def _capacity(look: _Look, spot: Spot) -> _Reasons:
@@ -145,17 +141,3 @@ def _counters(look: _Look, spot: Spot) -> _Reasons:
 def counts_already(device: PublishedDevice, name: Device, usage: Usage) -> bool:
     """Whether a further share of a device takes no counters, because the first one has."""
     return device.allow_multiple_allocations and name in usage.shares
-
-
-def _taints(look: _Look, spot: Spot) -> _Reasons:
-    return tuple(
-        Reason("Tainted", taint.key, (taint.rule,) if taint.rule else ())
-        for taint in look.choice.untolerated(spot.device.taints)
-    )
-
-
-def _constraints(look: _Look, spot: Spot) -> _Reasons:
-    """Return the attributes that a constraint compares and the device does not have."""
-    names = [each.match_attribute or each.distinct_attribute or "" for each in look.constraints]
-    lacking = (name for name in names if spot.device.attribute(name, look.pool.driver) is None)
-    return tuple(Reason("Constraint", name) for name in lacking)

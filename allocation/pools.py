@@ -174,7 +174,10 @@ class Published:
         expected = here[0].spec.pool.resource_slice_count
         if len(here) == expected:
             return _built(name, here, ())
-        whole = self._generation(name, generation)
+        whole = self._generations.get((name, generation))
+        if whole is None:
+            whole = _Generation.of(self._by_pool[name], generation)
+            self._generations[name, generation] = whole
         if (newest := whole.newest) > generation:
             why = f"generation {newest} replaces {generation}, and has nothing for this node yet"
             return Pool(*name, "Replaced", tuple(here), why=why)
@@ -184,12 +187,6 @@ class Published:
         names = {each.metadata.name for each in here}
         others = [each for each in whole.sharing if each.metadata.name not in names]
         return _built(name, here, others)
-
-    def _generation(self, name: PoolName, generation: int) -> "_Generation":
-        key = (name, generation)
-        if key not in self._generations:
-            self._generations[key] = _Generation.of(self._by_pool[name], generation)
-        return self._generations[key]
 
 
 class Countdown:

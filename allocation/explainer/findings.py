@@ -34,7 +34,6 @@ from allocation.model.nodes import NodeSelectorError
 from allocation.model.pods import Pod
 from allocation.plugin import classes_of_resources
 from allocation.reasons import Why
-from allocation.search import Cluster
 from allocation.summary import Group, Summary, summarize
 from exporter.model.device import Device
 
@@ -132,15 +131,11 @@ class Findings:
     def look(
         self,
         snapshot: Snapshot,
-        cluster: Callable[[], Cluster],
         answers: Answers,
         remarks: Remarks,
         budget: float,
     ) -> Look:
-        """Return where all pods stand; `budget` is the seconds for computations.
-
-        `cluster` returns what there is to allocate; it may raise CapacityError.
-        """
+        """Return where all pods stand; `budget` is the seconds for computations."""
         classes = classes_of_resources(snapshot.inventory.classes)
         taints = taints_of(snapshot.inventory.slices)
         findings: dict[str, Finding] = {}
@@ -169,7 +164,7 @@ class Findings:
                 each = _Waiting(pod, known, demand, requested)
                 waiting.setdefault(each.kind, []).append(each)
         self._on_nodes = on_nodes
-        self._answer(snapshot, waiting, cluster, answers, budget)
+        self._answer(snapshot, waiting, answers, budget)
         used = [self.answers[kind] for kind in waiting if kind in self.answers]
         for kind, pods in waiting.items():
             if kind in self.answers:
@@ -201,7 +196,6 @@ class Findings:
         self,
         snapshot: Snapshot,
         waiting: Mapping[bytes, list[_Waiting]],
-        cluster: Callable[[], Cluster],
         answers: Answers,
         budget: float,
     ) -> None:
@@ -215,7 +209,7 @@ class Findings:
             if number and self._clock() - begun > budget:
                 break
             now = self._clock()
-            outcome = _outcome(snapshot, waiting[kind][0], cluster, answers)
+            outcome = _outcome(snapshot, waiting[kind][0], answers)
             kept[kind] = Answer(outcome, snapshot.at, snapshot.version, self._clock() - now)
         self.answers = kept
 
@@ -238,9 +232,7 @@ def _known(
     )
 
 
-def _outcome(
-    snapshot: Snapshot, first: _Waiting, cluster: Callable[[], Cluster], answers: Answers
-) -> Outcome:
+def _outcome(snapshot: Snapshot, first: _Waiting, answers: Answers) -> Outcome:
     stock = snapshot.inventory
     by_plugin = supplies_of(first.requested, stock) if first.requested else ()
     if not first.demand.waiting:
@@ -248,7 +240,9 @@ def _outcome(
     if snapshot.unreadable:
         return Outcome(unknown=snapshot.unreadable)
     try:
-        return Outcome(summarize(first.demand, stock.nodes, cluster(), answers), supplies=by_plugin)
+        return Outcome(
+            summarize(first.demand, stock.nodes, stock.cluster, answers), supplies=by_plugin
+        )
     except (NodeSelectorError, CapacityError) as error:
         # Something that is published or requested says nothing to the scheduler either.
         return Outcome(unknown=str(error))

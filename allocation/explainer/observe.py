@@ -18,9 +18,6 @@ from allocation.model.nodes import Node, StoredNode
 from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice, TaintRule, with_rules
 from allocation.plugin import requests_by_node
-from allocation.pools import Published
-from allocation.search import Cluster
-from allocation.usage import Usage
 from kubeapi.client import Client
 from kubeapi.distrust import distrust, distrust_versioned
 from kubeapi.reflector import Reflector
@@ -46,9 +43,10 @@ class Observer:
         self._guard = threading.Lock()
         self._version = 0
         self._pods: dict[str, Pod] = {}
-        self._slices: tuple[ResourceSlice, ...] | None = None
-        """With the taints of rules; None: to be made anew."""
-        self._cluster: tuple[int, Cluster] | None = None
+        self._inventory: tuple[int, Inventory] | None = None
+        """Of a version."""
+        self._tainted: tuple[Any, Any, tuple[ResourceSlice, ...]] | None = None
+        """Slices and rules as they were, and the slices with the taints of the rules."""
         raw_pods, raw_nodes = msgspec.json.Decoder(Pod), msgspec.json.Decoder(StoredNode)
 
         def decode_pod(raw: msgspec.Raw) -> Pod:
@@ -56,10 +54,10 @@ class Observer:
             return pod if pod.spec.resource_claims or pod.extended_resources() else _NO_DEVICES
 
         self.slices = Versioned(
-            client, "resourceslices", VERSIONS, ResourceSlice, self._on_published
+            client, "resourceslices", VERSIONS, ResourceSlice, self._on_inventory
         )
         self.rules = Versioned(
-            client, "devicetaintrules", RULE_VERSIONS, TaintRule, self._on_published
+            client, "devicetaintrules", RULE_VERSIONS, TaintRule, self._on_inventory
         )
         self.classes = Versioned(client, "deviceclasses", VERSIONS, DeviceClass, self._on_inventory)
         self.claims = Versioned(client, "resourceclaims", VERSIONS, Claim, self._on_claim)
@@ -123,30 +121,19 @@ class Observer:
     def snapshot(self) -> Snapshot:
         """Return what is known now."""
         with self._guard:
-            version, pods, slices = self._version, dict(self._pods), self._slices
-        if slices is None:
-            published, rules = _items(self.slices), _items(self.rules)
-            slices = tuple(with_rules(published.values(), rules.values()))
-            with self._guard:
-                # Whatever changed meanwhile has set a new version.
-                self._slices = slices if version == self._version else None
+            version, pods = self._version, dict(self._pods)
+        claims = _items(self.claims)
+        if self._inventory is None or self._inventory[0] != version:
+            self._inventory = version, self._take_inventory(pods, claims)
         kinds = (self.slices, self.rules, self.classes, self.claims)
         watched = [kind.reflector for kind in kinds if kind.reflector is not None]
         unreadable = [f"{each.resource} {key}" for each in watched for key in each.unreadable]
-        on_nodes = [
-            pod for pod in pods.values() if pod.spec.node_name and pod.status.phase not in _ENDED
-        ]
         return Snapshot(
             at=self._now(),
             version=version,
             pods=pods,
-            claims=_items(self.claims),
-            inventory=Inventory(
-                slices=slices,
-                classes=tuple(_items(self.classes).values()),
-                nodes=tuple(self.nodes.items().values()),
-                used=requests_by_node(on_nodes),
-            ),
+            claims=claims,
+            inventory=self._inventory[1],
             incidents={
                 target.name: f"incident {each.name}, {each.status.phase}"
                 for each in self.incidents.items().values()
@@ -158,19 +145,21 @@ class Observer:
             else "",
         )
 
-    def cluster(self, snapshot: Snapshot) -> Cluster:
-        """Return what there is to allocate, the same for one version. Raises CapacityError."""
-        if self._cluster is None or self._cluster[0] != snapshot.version:
-            stock = snapshot.inventory
-            allocated = (each for each in snapshot.claims.values() if each.status.allocation)
-            classes = {each.metadata.name: each for each in stock.classes}
-            made = Cluster(Published(stock.slices), Usage.of(allocated), classes)
-            self._cluster = snapshot.version, made
-        return self._cluster[1]
-
-    def _on_published(self, _: Change[Any]) -> None:
-        with self._guard:
-            self._version, self._slices = self._version + 1, None
+    def _take_inventory(self, pods: Mapping[str, Pod], claims: Mapping[str, Claim]) -> Inventory:
+        published, rules = _items(self.slices), _items(self.rules)
+        if self._tainted is None or self._tainted[:2] != (published, rules):
+            slices = tuple(with_rules(published.values(), rules.values()))
+            self._tainted = published, rules, slices
+        on_nodes = (
+            pod for pod in pods.values() if pod.spec.node_name and pod.status.phase not in _ENDED
+        )
+        return Inventory(
+            slices=self._tainted[2],
+            classes=tuple(_items(self.classes).values()),
+            claims=tuple(claims.values()),
+            nodes=tuple(self.nodes.items().values()),
+            used=requests_by_node(on_nodes),
+        )
 
     def _on_inventory(self, change: Change[Any]) -> None:
         # A kubelet writes its Node every few minutes; what is kept of it hardly ever changes.

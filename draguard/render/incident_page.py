@@ -169,7 +169,9 @@ def repair_steps(incident: Incident) -> Iterator[str]:
     need = "human" if human else need_of(incident.status.repair.needs)
     steps = _STEPS.get(need, ("check the GPU:", "nvidia-smi") if unreported else None)
     if steps is None or phase == "Verifying":
-        yield _BY_PHASE.get("" if _is_unserved(incident) else phase, _NOTHING)
+        reasons = {one.reason for one in incident.status.conditions if one.status == "True"}
+        # What is waited for then are DeviceTaintRules, which the cluster does not serve.
+        yield _BY_PHASE.get("" if "RulesNotServed" in reasons else phase, _NOTHING)
         return
     words = {"node": incident.node, "uuid": incident.spec.uuid, "name": incident.name}
     words["when"] = _WHEN.get(phase, _ONCE_DRAINED).format(**words)
@@ -191,12 +193,6 @@ def _is_end_unreported(incident: Incident) -> bool:
         (condition.type, condition.status, condition.reason) == ("NeedsHuman", "True", NO_SOURCE)
         for condition in incident.status.conditions
     )
-
-
-def _is_unserved(incident: Incident) -> bool:
-    """Whether all that is waited for are DeviceTaintRules, which the cluster does not serve."""
-    reasons = {one.reason for one in incident.status.conditions if one.status == "True"}
-    return "RulesNotServed" in reasons
 
 
 def pause_commands(incident: Incident) -> Iterator[str]:

@@ -14,9 +14,6 @@ from allocation.model.events import Event
 from allocation.model.nodes import Node
 from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice
-from allocation.pools import Published
-from allocation.search import Cluster
-from allocation.usage import Usage
 from exporter.model.device import Device
 from tests.allocation.builders import CLASSES, DRIVER, Json, device, evaluate, in_slice, request
 
@@ -126,6 +123,7 @@ def snapshot(
     incidents: dict[Device, str] | None = None,
     unreadable: str = "",
 ) -> Snapshot:
+    claims = tuple(claims)
     devices = in_slice(*[device(f"gpu-{n}") for n in range(gpus)])
     return Snapshot(
         at=at(seconds),
@@ -135,16 +133,12 @@ def snapshot(
         inventory=Inventory(
             slices=(devices,) if slices is None else slices,
             classes=tuple(CLASSES.values()),
+            claims=claims,
             nodes=(Node("node-a"),),
         ),
         incidents=incidents or {},
         unreadable=unreadable,
     )
-
-
-def cluster_of(given: Snapshot) -> Cluster:
-    allocated = [each for each in given.claims.values() if each.status.allocation]
-    return Cluster(Published(given.inventory.slices), Usage.of(allocated), CLASSES)
 
 
 def look(
@@ -155,6 +149,4 @@ def look(
     remarks: NoRemarks | None = None,
 ) -> Look:
     findings = findings or Findings(lambda: 0.0)
-    return findings.look(
-        given, lambda: cluster_of(given), Answers(evaluate), remarks or NoRemarks(), budget
-    )
+    return findings.look(given, Answers(evaluate), remarks or NoRemarks(), budget)
