@@ -24,7 +24,8 @@ from tests.deploy.uses import Scenario
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.verify]
 AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-cleanup"
-ACCOUNTS = (AGENT, REMEDIATOR, RELEASE)
+EXPLAINER = "draguard-explainer"
+ACCOUNTS = (AGENT, REMEDIATOR, EXPLAINER, RELEASE)
 AS_BEFORE_1_34 = "--feature-gates=WatchList=false"
 """Collections are listed there before they are watched; newer servers need `watch` alone."""
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -72,9 +73,7 @@ def _reported(scenario: Scenario, folder: Path) -> Reported:
     for act in scenario.acts:
         act()
     absent, remarks = scenario.absent(), scenario.remarks()
-    requested = {
-        account: grants.requested(folder, NAMESPACE, account) for account in (AGENT, REMEDIATOR)
-    }
+    requested = {account: grants.requested(folder, NAMESPACE, account) for account in ACCOUNTS[:-1]}
     scenario.the_chart_is_uninstalled()
     requested[RELEASE] = grants.requested(folder, NAMESPACE, RELEASE)
     return Reported(
@@ -187,6 +186,7 @@ def test_nothing_of_ours_is_left_after_helm_uninstall(reported: Reported) -> Non
             "remediator.nodeConditions.enabled=false",
             {"get nodes", "patch nodes/status"},
         ),
+        (EXPLAINER, "explainer.events=false", {"create events.events.k8s.io"}),
         (
             AGENT,
             "metricsOnly=true",

@@ -30,9 +30,11 @@ exporter:
 remediator:
   policy: {text: "defaults: {mode: enforce, settle: 1s, soak: 4s}\\n"}
   nodeConditions: {enabled: true, acceleratedHardwareReady: true}
+explainer: {eventAfter: 1}
 networkPolicy: {enabled: true, egress: {enabled: true}}
 """
 """All that asks for a right, and times that a test can wait for."""
+NO_KUBELET = "no-kubelet"
 TRAIN, EXTENDED = "train", "extended"
 SQUATTED, REBOOT = 6, 7
 """GPUs that no pod holds: the scheduler takes the first ones."""
@@ -68,6 +70,7 @@ class Scenario:
             self.something_was_here_before,
             self.the_chart_is_installed,
             self.work_begins,
+            self.pods_wait,
             self.a_gpu_fails_and_is_repaired,
             self.the_leader_dies,
             self.an_extended_resource_is_evicted,
@@ -135,6 +138,8 @@ class Scenario:
             self.at.run(pod, name)
         for replica in self.at.pods("remediator", 2):
             self._remediators[replica.name] = self.at.run(replica, "remediator")
+        (pod,) = self.at.pods("explainer", 1)
+        self.at.run(pod, "explainer")
         await_true("somebody leads", self._leader)
         await_true(
             "the node reports", lambda: GPU_NODE in _names(self.scene.cluster.items(REPORTS))
@@ -146,6 +151,30 @@ class Scenario:
         body = workloads.deployment(EXTENDED, 1, spec)
         self.scene.cluster.add("apps/v1", "deployments", body)
         await_true("it runs", lambda: len(self._pods(EXTENDED)) == 1)
+
+    def pods_wait(self) -> None:
+        """One for a template that is not there, one on a node without a kubelet."""
+        named = {"name": "gpu", "resourceClaimTemplateName": "nowhere"}
+        waits = workloads.pod_spec() | {"resourceClaims": [named]}
+        self.scene.cluster.add("v1", "pods", workloads.pod("no-template", waits))
+        self.at.client.create(NODES, {"metadata": {"name": NO_KUBELET}})
+        spec = workloads.pod_spec(shared_claim="nowhere") | {"nodeName": NO_KUBELET}
+        self.scene.cluster.add("v1", "pods", workloads.pod("hangs", spec))
+        scheduled = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        path = "/api/v1/namespaces/default/pods/hangs/status"
+        self.at.client.merge_patch(path, {"status": {"conditions": [scheduled]}})
+        for reason, name in (("TemplateMissing", "no-template"), ("ClaimMissing", "hangs")):
+            await_true(f"{name} has an Event", partial(self._has_event, name, reason))
+
+    def _has_event(self, pod: str, reason: str) -> bool:
+        found = self.scene.cluster.items("/apis/events.k8s.io/v1/namespaces/default/events")
+        return any(
+            each["regarding"]["name"] == pod and each["note"].startswith(reason) for each in found
+        )
 
     def a_gpu_fails_and_is_repaired(self) -> None:
         victim, device = next(iter(self.scene.holders(TRAIN).items()))
