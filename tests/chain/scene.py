@@ -110,7 +110,7 @@ class Scene:
         self.folder = folder
         self.policy_file = folder / "policy.yaml"
         self.policy(ENFORCE)
-        self._remediators: list[Remediator] = []
+        self.programs: list[Remediator] = []
         self._hashes: dict[str, str] = {}
         self.agents_live = True
         """Whether agents renew their Leases by themselves."""
@@ -148,19 +148,19 @@ class Scene:
                 "--listen",
                 "127.0.0.1:0",
                 "--leader-identity",  # who is started again need not wait for its own Lease
-                f"remediator-{len(self._remediators)}",
+                f"remediator-{len(self.programs)}",
                 *flags,
             ],
-            self.folder / f"remediator-{len(self._remediators)}.log",
+            self.folder / f"remediator-{len(self.programs)}.log",
         )
         one.start()
-        self._remediators.append(one)
+        self.programs.append(one)
         one.await_saying(until)
         return one
 
     def explainer(self, *flags: str) -> Remediator:
         """Start the real explainer; it is stopped with the scene."""
-        number = len(self._remediators)
+        number = len(self.programs)
         where = ["--kubeconfig", str(self.cluster.plane.kubeconfig)]
         one = Remediator(
             [*where, "--listen", "127.0.0.1:0", "--leader-identity", f"explainer-{number}", *flags],
@@ -168,7 +168,7 @@ class Scene:
             "allocation",
         )
         one.start()
-        self._remediators.append(one)
+        self.programs.append(one)
         return one
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class Scene:
         if self._beating.ident is not None:
             self._beating.join(60)
         with ExitStack() as ends:
-            for replica in self._remediators:
+            for replica in self.programs:
                 replica.send(signal.SIGCONT)
                 ends.callback(replica.stop)
         for name in (LEASE_NAME, EXPLAINER):

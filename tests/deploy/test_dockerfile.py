@@ -215,6 +215,7 @@ RUNS = {
     "exporter": (("exporter", "--version"), ("exporter", "sensor", "--help")),
     "controller": (
         ("remediator", "--help"),
+        ("explainer", "--help"),
         ("cleanup", "--help"),
         ("policy", "explain", "--xid", "79"),
     ),

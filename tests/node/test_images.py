@@ -56,8 +56,14 @@ print(json.dumps([len(found), failed]))
 STARTS = {
     "exporter": (("--help",), ("--version",), ("exporter", "--help"), ("exporter", "sensor", "-h")),
     "controller": (
-        *(("--help",), ("--version",), ("remediator", "--help"), ("status", "--help")),
-        *(("policy", "explain", "--xid", "79"), ("why", "--help")),
+        *(
+            ("--help",),
+            ("--version",),
+            ("remediator", "--help"),
+            ("explainer", "--help"),
+            ("status", "--help"),
+        ),
+        *(("status", "--help"), ("policy", "explain", "--xid", "79"), ("why", "--help")),
     ),
 }
 

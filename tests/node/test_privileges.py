@@ -10,7 +10,8 @@ OUR_USER = 65522
 
 
 @pytest.mark.parametrize(
-    ("component", "container"), [("exporter", "agent"), ("remediator", "remediator")]
+    ("component", "container"),
+    [("exporter", "agent"), ("remediator", "remediator"), ("explainer", "explainer")],
 )
 def test_what_holds_a_token_has_no_privilege(
     release: Release, component: str, container: str

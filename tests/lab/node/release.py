@@ -97,7 +97,7 @@ class Release:
         return done.stdout
 
     def pods(self, component: str = "") -> list[Json]:
-        """Return the release's pods that are not ending; `exporter`, `remediator` or all."""
+        """Return the release's pods that are not ending; of one component or all."""
         return [
             pod
             for pod in self._node.items(PODS)
@@ -108,7 +108,7 @@ class Release:
     def await_ready(self, *components: str) -> float:
         """Wait until a pod of each component is Ready, and all are; returns the seconds."""
         began = time.monotonic()
-        requested = components or ("exporter", "remediator")
+        requested = components or ("exporter", "remediator", "explainer")
 
         def ready() -> bool:
             found = {component: self.pods(component) for component in requested}
@@ -122,7 +122,8 @@ class Release:
 
     def await_rolled_out(self) -> None:
         """Wait until no pod of the revision before is left; returns when all are Ready."""
-        for workload in ("daemonset/draguard-exporter", "deployment/draguard-remediator"):
+        controllers = [f"deployment/draguard-{name}" for name in ("remediator", "explainer")]
+        for workload in ("daemonset/draguard-exporter", *controllers):
             within = f"--timeout={READY_SECONDS:.0f}s"
             rollout = ("rollout", "status", workload, within, f"--namespace={NAMESPACE}")
             self._node.plane.kubectl(*rollout, timeout=2 * READY_SECONDS)
