@@ -1,7 +1,9 @@
 """`draguard why` after the scheduler: what a real kubelet, driver and container runtime say."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 import pytest
@@ -11,10 +13,12 @@ from tests.draguard.printed import printed
 from tests.lab.cluster import await_true
 from tests.lab.node.containerd import CDI_FOLDER, PAUSE
 from tests.lab.node.real_node import RealNode
+from tests.lab.node.release import Release
 from tests.node.workload import PODS, Json
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 NAME = "why"
+COUNTED = re.compile(r'draguard_claims{.*reason="PreparationFailed".*} 1')
 Explain = Callable[[], Json]
 
 
@@ -83,7 +87,7 @@ def test_a_driver_that_is_down_does_not_answer_and_then_the_pod_runs(
 
 
 def test_a_gpu_that_is_lost_between_allocation_and_preparation_is_the_driver_s_error(
-    node: RealNode, why: Explain, start: Callable[[str], None]
+    node: RealNode, release: Release, why: Explain, start: Callable[[str], None]
 ) -> None:
     """The driver publishes all GPUs still, and finds none of them."""
     published = json.loads(node.gpus.published.read_text())
@@ -91,6 +95,8 @@ def test_a_gpu_that_is_lost_between_allocation_and_preparation_is_the_driver_s_e
     try:
         start(PAUSE)
         found = reason(why, "PreparationFailed")
+        page = partial(release.page, "explainer", 9403, "metrics")
+        await_true("the metric says so", lambda: COUNTED.search(page()), 90)
     finally:
         node.gpus.republish()
 
