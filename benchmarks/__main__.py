@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from benchmarks import (
     churn,
+    claims,
     core,
     growth,
     labels,
@@ -97,7 +98,7 @@ def _of_chain(chosen: Sequence[str], rounds: int) -> Iterator[Section]:
                 raise
 
 
-_CODE: Mapping[str, Callable[[], Section]] = {"core": core.measure}
+_CODE: Mapping[str, Callable[[], Section]] = {"core": core.measure, "claims": claims.measure}
 _ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
     "page": lambda ground, _: (pages.measure(ground, partition) for partition in (GPUS, SLICES)),
     "sampling": lambda ground, _: (
