@@ -66,7 +66,10 @@ class Fleet:
             kind = number % kinds
             team = {"team": f"team-{kind // GPUS}"} if kind >= GPUS else {}
             self._add(f"waits-{number}", number, count=1 + kind % GPUS, selector=team)
-        body = {"metadata": {"name": GPU_DRIVER}, "spec": {"selectors": [_cel()]}}
+        body = {
+            "metadata": {"name": GPU_DRIVER},
+            "spec": {"selectors": [{"cel": {"expression": _SELECTOR}}]},
+        }
         self.classes = (_decoded(body, DeviceClass),)
 
     def _add(
@@ -109,9 +112,15 @@ def measure(
 ) -> Section:
     fleet = Fleet(nodes, waiting, kinds)
     key = f"tenant-{kinds - 1}/waits-{kinds - 1}" if kinds <= TENANTS else "tenant-0/waits-0"
+
+    def why() -> None:
+        claims, stock = (fleet.claims[key],), fleet.inventory()
+        known = Known(at=NOW, pod=fleet.pods[key], claims=claims, inventory=stock)
+        explain(known, Answers(evaluator.evaluate))
+
     with Evaluator() as evaluator:
         evaluator.answers("true", ())
-        alone = [_seconds(lambda: _why(fleet, key, evaluator)) for _ in range(3)]
+        alone = [_seconds(why) for _ in range(3)]
         gc.collect()
         every, last = _looks(fleet, evaluator, looks)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
@@ -147,13 +156,6 @@ def _looks(fleet: Fleet, evaluator: Evaluator, looks: int) -> tuple[list[float],
     return every, float(unexplained[0])
 
 
-def _why(fleet: Fleet, key: str, evaluator: Evaluator) -> None:
-    known = Known(
-        at=NOW, pod=fleet.pods[key], claims=(fleet.claims[key],), inventory=fleet.inventory()
-    )
-    explain(known, Answers(evaluator.evaluate))
-
-
 def _seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
@@ -172,10 +174,6 @@ def _decoded(body: dict[str, Any], kind: type[T]) -> T:
 
 def _node(number: int) -> str:
     return f"node-{number:05}"
-
-
-def _cel() -> dict[str, Any]:
-    return {"cel": {"expression": _SELECTOR}}
 
 
 def _slice(number: int) -> dict[str, Any]:

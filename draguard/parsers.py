@@ -10,7 +10,7 @@ from typing import cast
 
 from draguard.command_table import CLI, COMMANDS
 
-HIDDEN = frozenset({"__complete", "exporter", "remediator"})
+HIDDEN = frozenset({"__complete", "exporter", "remediator", "explainer"})
 """Commands that are no words of a user, or have parsers of other parts."""
 
 

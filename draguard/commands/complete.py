@@ -13,6 +13,7 @@ from typing import Any
 
 from draguard.command_table import COMMANDS, USAGE
 from draguard.commands.completion import SCRIPTS
+from draguard.connection.cluster_flags import NAMESPACE, add_cluster_flags
 from draguard.exit_status import DONE
 from draguard.grammar import GLOBAL, SWITCHES
 from draguard.parsers import HIDDEN, flags_of, parser_of, subcommands
@@ -131,12 +132,10 @@ def _commands() -> Candidates:
     return [(name, stated.get(name, "")) for name in (*COMMANDS, "help") if name not in HIDDEN]
 
 
-def _options(before: Sequence[str]) -> argparse.Namespace:
-    """Read which cluster the words before name."""
-    from draguard.connection.cluster_flags import add_cluster_flags
-
+def _options(before: Sequence[str], namespace: str = NAMESPACE) -> argparse.Namespace:
+    """Read which cluster the words before name; `namespace` is the default."""
     flags = argparse.ArgumentParser(add_help=False)
-    add_cluster_flags(flags)
+    add_cluster_flags(flags, namespace)
     return flags.parse_known_args(before)[0]
 
 
@@ -180,6 +179,32 @@ def _devices(before: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield part.uuid, str(part.device)
 
 
+def _waiting(before: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the pods of a namespace that use devices, those that do not run first, and claims."""
+    from allocation.model.claims import Claim
+    from allocation.model.pods import Pod
+    from draguard.cluster.listing import listed
+    from draguard.connection.session import client_of, endpoint_of_flags
+    from kubeapi.client import Client
+    from kubeapi.versions import GROUP
+
+    options = _options(before, "")
+    client = client_of(endpoint_of_flags(options), _QUICK, Client)
+    namespace = options.namespace or client.endpoint.namespace or "default"
+    try:
+        pods, _ = listed(client, f"/api/v1/namespaces/{namespace}/pods", Pod)
+        path = f"/apis/{GROUP}/v1/namespaces/{namespace}/resourceclaims"
+        claims, _ = listed(client, path, Claim)
+    finally:
+        client.close()
+    using = [each for each in pods if each.spec.resource_claims or each.extended_resources()]
+    using.sort(key=lambda pod: (pod.status.phase == "Running", pod.metadata.name))
+    yield from ((pod.metadata.name, pod.status.phase) for pod in using)
+    for claim in claims:
+        state = "allocated" if claim.status.allocation else "not allocated"
+        yield f"claim/{claim.metadata.name}", state
+
+
 def _xids(_: Sequence[str]) -> Iterator[tuple[str, str]]:
     from exporter.model import xid
 
@@ -191,5 +216,6 @@ _POSITIONAL: dict[str, Callable[[Sequence[str]], Candidates]] = {
     **dict.fromkeys(("incidents", "hold", "ignore", "untaint", "confirm-repaired"), _incidents),
     **dict.fromkeys(("cordon", "uncordon"), _devices),
     "explain": _xids,
+    "why": _waiting,
 }
 """What a command takes that is no flag."""

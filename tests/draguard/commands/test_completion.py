@@ -55,7 +55,7 @@ def test_no_command_is_offered_that_only_programs_use(capsys: pytest.CaptureFixt
     found, _ = completed(capsys, "")
 
     assert {"status", "hold", "help", "completion"} <= {*found}
-    assert not {"__complete", "remediator"} & {*found}
+    assert not {"__complete", "remediator", "explainer"} & {*found}
 
 
 @pytest.mark.parametrize("command", ["incidents", "hold", "ignore", "untaint", "confirm-repaired"])

@@ -421,3 +421,24 @@ def test_what_is_no_pod_and_no_claim_is_a_usage_error(
 
     assert ended.value.code == 2
     assert "claim/NAME" in capsys.readouterr().err
+
+
+def test_pods_with_devices_and_claims_are_completed(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node(cluster, "node-a", 1)
+    start(cluster, "first")
+    runs(cluster, "first")
+    start(cluster, "second")
+    cluster.add("v1", "pods", pod("no-devices", pod_spec()))
+    capsys.readouterr()
+
+    main(["__complete", "--kubeconfig", str(cluster.plane.kubeconfig), "why", ""])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "second\tPending",
+        "first\tRunning",
+        "claim/first\tallocated",
+        "claim/second\tnot allocated",
+        ":4",
+    ]
