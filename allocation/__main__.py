@@ -46,6 +46,8 @@ BUDGET = 5.0
 """Seconds of one look for computations of what becomes of claims."""
 PROBED_EVERY = 60.0
 """Seconds between two readings of which versions are served."""
+MOST_ANSWERS = 500_000
+"""Of slices and selectors that are remembered, some 150 MB."""
 EVENTS_PER_SECOND, EVENTS_AT_ONCE = 5.0, 50.0
 HUNG_AFTER = 300.0
 """Seconds without an end of a look after which /healthz fails."""
@@ -154,12 +156,13 @@ class Explainer:
     def _look(self, begun: float) -> None:
         snapshot = self._observer.snapshot()
         self._remarks.begin(snapshot.at)
-        # Remembered while the same is published.
-        if self._answers is None or self._answers[0] is not snapshot.inventory.slices:
-            self._answers = snapshot.inventory.slices, Answers(self._evaluator.evaluate)
+        slices, known = snapshot.inventory.slices, self._answers
+        # Remembered while the same is published; each selector adds to it.
+        if known is None or known[0] is not slices or len(known[1]) > MOST_ANSWERS:
+            known = self._answers = slices, Answers(self._evaluator.evaluate)
         look = self._findings.look(
             snapshot,
-            self._answers[1],
+            known[1],
             self._remarks,
             BUDGET,
         )

@@ -72,6 +72,10 @@ class Answers:
         self._expressions: dict[tuple[str, str], _Expression] = {}
         self._kept: dict[tuple[str, Selectors, Selectors], tuple[Kept, ...]] = {}
 
+    def __len__(self) -> int:
+        """Return of how many slices and pairs of selectors it remembers the answers."""
+        return len(self._kept)
+
     def reasons(
         self, given: ResourceSlice, of_class: Selectors, of_request: Selectors
     ) -> tuple[Kept, ...]:

@@ -30,7 +30,7 @@ from allocation.layers.scheduling import scheduler
 from allocation.layers.walk import first_finding
 from allocation.model.claims import Claim
 from allocation.model.events import Event
-from allocation.model.nodes import NodeSelectorError
+from allocation.model.nodes import Node, NodeSelectorError
 from allocation.model.pods import Pod
 from allocation.plugin import classes_of_resources
 from allocation.reasons import Why
@@ -251,6 +251,7 @@ def _outcome(snapshot: Snapshot, first: _Waiting, answers: Answers) -> Outcome:
 def _with_answer(pods: list[_Waiting], outcome: Outcome) -> Iterator[tuple[str, Finding]]:
     """Yield the finding of each pod, by its UID, in which no other namespace is named."""
     within: dict[str, Outcome] = {}
+    nodes = _nodes_of_placed(pods[0])
     for each in pods:
         namespace = each.pod.metadata.namespace
         if namespace not in within:
@@ -258,7 +259,22 @@ def _with_answer(pods: list[_Waiting], outcome: Outcome) -> Iterator[tuple[str, 
             within[namespace] = msgspec.structs.replace(outcome, summary=summary)
         # No device: what is allocated of its claims is not what it waits for.
         view = view_of(each.known, each.pod, each.demand, within[namespace], ())
-        yield each.pod.metadata.uid, first_finding(view)
+        yield each.pod.metadata.uid, first_finding(msgspec.structs.replace(view, nodes=nodes))
+
+
+def _nodes_of_placed(waiting: _Waiting) -> tuple[Node, ...]:
+    """Return the nodes that have all of a pod's allocated claims, or one that has not.
+
+    Each pod would look at all nodes otherwise; the others say no more.
+    """
+    every, selectors = waiting.known.inventory.nodes, [each for _, each in waiting.demand.placed]
+    if not selectors:
+        return every
+    try:
+        having = tuple(node for node in every if all(map(node.meets, selectors)))
+    except NodeSelectorError:
+        return ()
+    return having or every[:1]
 
 
 def summary_within(summary: Summary, namespace: str) -> Summary:

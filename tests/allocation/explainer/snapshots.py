@@ -66,13 +66,10 @@ def claim(
     reserved: Iterable[Pod] = (),
     created: float = 0,
     allocated: float | None = None,
-    selector: str = "",
+    on: str = "",
     **metadata: Any,
 ) -> Claim:
-    """Return a claim for gpus; with a device of node-a it is allocated."""
-    fields: Json = {"count": count}
-    if selector:
-        fields["selectors"] = [{"cel": {"expression": selector}}]
+    """Return a claim for gpus; with a device of node-a it is allocated, there or `on` a node."""
     status: Json = {
         "reservedFor": [
             {"resource": "pods", "name": each.metadata.name, "uid": each.metadata.uid}
@@ -82,6 +79,9 @@ def claim(
     if device_name:
         result = {"driver": DRIVER, "pool": "node-a", "device": device_name, "request": "r"}
         status["allocation"] = {"devices": {"results": [result]}}
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [on]}]}
+        if on:
+            status["allocation"] |= {"nodeSelector": {"nodeSelectorTerms": [term]}}
         if allocated is not None:
             status["allocation"] |= {"allocationTimestamp": text(allocated)}
     body: Json = {
@@ -92,7 +92,7 @@ def claim(
             "creationTimestamp": text(created),
             **metadata,
         },
-        "spec": {"devices": {"requests": [request(**fields)]}},
+        "spec": {"devices": {"requests": [request(count=count)]}},
         "status": status,
     }
     return msgspec.convert(body, Claim)

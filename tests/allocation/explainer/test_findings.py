@@ -152,3 +152,13 @@ def test_a_node_affinity_makes_another_kind() -> None:
 
     assert reason(found, "uid-team-here") == "TooFew"
     assert reason(found, "uid-team-there") == "NodeAffinity"
+
+
+def test_a_pod_whose_claim_is_allocated_where_it_may_not_run_says_so() -> None:
+    placed = claim(device_name="gpu-0", on="node-a")
+    waits = pod(nodeSelector={"zone": "b"})
+    nowhere = claim(device_name="gpu-0", on="node-z")
+
+    assert reason(look(snapshot([waits], [placed]))) == "ClaimElsewhere"
+    assert reason(look(snapshot([pod()], [nowhere]))) == "ClaimElsewhere"
+    assert reason(look(snapshot([pod()], [placed]))) == "OtherResources"
