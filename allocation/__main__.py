@@ -48,6 +48,8 @@ PROBED_EVERY = 60.0
 """Seconds between two readings of which versions are served."""
 MOST_ANSWERS = 500_000
 """Of slices and selectors that are remembered, some 150 MB."""
+REMEMBERED = 50_000
+"""Events: two of each pod that waits, and more."""
 EVENTS_PER_SECOND, EVENTS_AT_ONCE = 5.0, 50.0
 HUNG_AFTER = 300.0
 """Seconds without an end of a look after which /healthz fails."""
@@ -74,6 +76,7 @@ class Explainer:
             as_object=partial(tenant_events.as_object, labels=labels),
             turn=pace.ask,
             on_result=self._metrics.count_event,
+            remembered=REMEMBERED,
         )
         self._elector: Elector | Alone = (
             Elector(

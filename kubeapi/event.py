@@ -42,10 +42,14 @@ def event_object(
     at: datetime,
     namespace: str,
     labels: Mapping[str, str] = {},
+    key: str | None = None,
 ) -> dict[str, object]:
-    """Return the object to create in a namespace."""
-    about = regarding
-    words = "\0".join((about.kind, about.name, about.uid, reason, note))
+    """Return the object to create in a namespace.
+
+    `key` is what else makes it the same Event, beside object and reason; None: the note.
+    """
+    about, same = regarding, note if key is None else key
+    words = "\0".join((about.kind, about.name, about.uid, reason, same))
     digest = hashlib.sha256(words.encode()).hexdigest()[:16]
     reference = {
         "apiVersion": about.api_version,

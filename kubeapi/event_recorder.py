@@ -33,12 +33,13 @@ class EventRecorder(Generic[T]):
         turn: Callable[[], float],
         on_result: Callable[[Result], None] = lambda _result: None,
         waiting: int = WAITING,
+        remembered: int = REMEMBERED,
     ) -> None:
         # With connections of its own, so that no other write waits for an Event.
         self._client = client.sibling()
         self._as_object, self._turn, self._on_result = as_object, turn, on_result
         self._waiting: queue.Queue[tuple[T, datetime]] = queue.Queue(waiting)
-        self._guard = threading.Lock()
+        self._remembered, self._guard = remembered, threading.Lock()
         self._recorded: dict[T, None] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
@@ -62,7 +63,7 @@ class EventRecorder(Generic[T]):
             full = self._waiting.full()
             if not full:
                 self._recorded[event] = None
-                if len(self._recorded) > REMEMBERED:
+                if len(self._recorded) > self._remembered:
                     self._recorded.pop(next(iter(self._recorded)))
                 self._waiting.put_nowait((event, now))
         if full:

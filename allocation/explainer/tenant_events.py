@@ -36,22 +36,30 @@ class TenantEvent(msgspec.Struct, frozen=True):
     name: str
     uid: str
     reason: str
+    waits_for: str
+    """The reason of the wait: the same one is the same Event, whatever its figures are."""
     note: str
     type: Literal["Normal", "Warning"] = "Warning"
     """Normal: the wait is over."""
 
 
-class _Posted(msgspec.Struct, frozen=True):
-    reason: str
-    at: datetime
+class _Current(msgspec.Struct, frozen=True):
+    """The last news about a pod."""
+
+    waits_for: str
+    since: datetime
+    events: tuple[TenantEvent, ...]
 
 
 class Reporter:
-    """Remembers what each pod was sent."""
+    """Remembers the last news about each pod, and yields it at each look.
+
+    Who posts them posts each once, and tries again what was refused or had no room.
+    """
 
     def __init__(self, after: timedelta) -> None:
         self._after = after
-        self._posted: dict[str, _Posted] = {}
+        self._current: dict[str, _Current] = {}
         """By the UID of the pod."""
 
     def look(
@@ -61,44 +69,42 @@ class Reporter:
         findings: Mapping[str, Finding],
         now: datetime,
     ) -> Iterator[TenantEvent]:
-        """Yield what is new about pods; those that are gone are forgotten."""
-        alive: dict[str, _Posted] = {}
+        """Yield the news about all pods; those that are gone are forgotten."""
+        alive: dict[str, _Current] = {}
         for pod in pods:
-            uid, finding = pod.metadata.uid, findings.get(pod.metadata.uid)
-            before = self._posted.get(uid)
-            if finding is None:
-                # Not explained at this look.
-                if before is not None:
-                    alive[uid] = before
-                continue
-            news = self._news(pod, finding, before, now)
-            if news is not None:
-                before = _Posted(finding.reason, now) if news.type == "Warning" else None
-                yield news
-                yield from _on_claims(pod, claims, news)
-            if before is not None:
-                alive[uid] = before
-        self._posted = alive
+            finding, before = findings.get(pod.metadata.uid), self._current.get(pod.metadata.uid)
+            # Without a finding it was not explained at this look.
+            current = self._news(pod, finding, before, claims, now) if finding else before
+            if current is not None:
+                alive[pod.metadata.uid] = current
+                yield from current.events
+        self._current = alive
 
     def _news(
-        self, pod: Pod, finding: Finding, before: _Posted | None, now: datetime
-    ) -> TenantEvent | None:
+        self,
+        pod: Pod,
+        finding: Finding,
+        before: _Current | None,
+        claims: Mapping[str, Claim],
+        now: datetime,
+    ) -> _Current | None:
+        waited_for = before.waits_for if before else ""
         if pod.status.phase == "Running":
-            if before is None:
-                return None
-            note = f"{finding.message}; it waited for {before.reason}"
-            return _of(pod, "Running", note, "Normal")
+            if not waited_for:
+                over = before is not None and now - before.since < QUIET
+                return before if over else None
+            note = f"{finding.message}; it waited for {waited_for}"
+            return _Current("", now, tuple(_events(pod, claims, "Running", waited_for, note)))
         since = finding.since or pod.metadata.creation_timestamp
         reported = finding.layer in REPORTED or finding.reason == "CdiDeviceMissing"
-        if not reported or finding.reason in NO_PROBLEM:
-            return None
-        if since is None or now - since < self._after:
-            return None
-        if before is not None and (before.reason == finding.reason or now - before.at < QUIET):
-            return None
+        due = since is not None and now - since >= self._after
+        quiet = before is not None and now - before.since < QUIET
+        if not (reported and due) or quiet or finding.reason in {waited_for, *NO_PROBLEM}:
+            return before
         advice = f"; {finding.todo[0]}" if finding.todo else ""
         note = f"{finding.reason}: {finding.message}{advice}"
-        return _of(pod, f"WaitsIn{finding.layer}", note, "Warning")
+        events = _events(pod, claims, f"WaitsIn{finding.layer}", finding.reason, note)
+        return _Current(finding.reason, now, tuple(events))
 
 
 def as_object(
@@ -121,24 +127,22 @@ def as_object(
         at=now,
         namespace=event.namespace,
         labels=labels,
+        key=event.waits_for,
     )
     return event.namespace, made
 
 
-def _of(pod: Pod, reason: str, note: str, kind: Literal["Normal", "Warning"]) -> TenantEvent:
-    meta = pod.metadata
-    return TenantEvent("Pod", meta.namespace, meta.name, meta.uid, reason, note, kind)
-
-
-def _on_claims(pod: Pod, claims: Mapping[str, Claim], news: TenantEvent) -> Iterator[TenantEvent]:
-    """Yield the same on the claims of the pod."""
+def _events(
+    pod: Pod, claims: Mapping[str, Claim], reason: str, waits_for: str, note: str
+) -> Iterator[TenantEvent]:
+    """Yield the Event on a pod, and the same on its claims."""
+    meta, kind = pod.metadata, "Normal" if reason == "Running" else "Warning"
+    yield TenantEvent(
+        "Pod", meta.namespace, meta.name, meta.uid, reason, waits_for, note, type=kind
+    )
     for key in pod.claim_keys()[:MOST_CLAIMS]:
-        claim = claims.get(key)
-        if claim is not None:
-            yield msgspec.structs.replace(
-                news,
-                kind="ResourceClaim",
-                name=claim.metadata.name,
-                uid=claim.metadata.uid,
-                note=f"pod {pod.metadata.name}: {news.note}",
+        if (claim := claims.get(key)) is not None:
+            on, text = claim.metadata, f"pod {meta.name}: {note}"
+            yield TenantEvent(
+                "ResourceClaim", on.namespace, on.name, on.uid, reason, waits_for, text, type=kind
             )

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import msgspec
+
 from allocation.explainer.tenant_events import MOST_CLAIMS, QUIET, Reporter, TenantEvent, as_object
 from allocation.layers.finding import Finding, Layer, WaitReason
 from allocation.model.pods import Pod
@@ -21,6 +23,11 @@ def events(
     return list(reporter.look(pods, {"team/job": claim()}, findings, at(seconds)))
 
 
+def name_of(event: TenantEvent) -> str:
+    _, made = as_object(event, at(0), {})
+    return str(made["metadata"])
+
+
 def test_pod_and_claim_get_one_warning() -> None:
     reporter = Reporter(timedelta(seconds=60))
 
@@ -33,15 +40,27 @@ def test_pod_and_claim_get_one_warning() -> None:
     ]
     assert found[0].note == "Allocated: none is free; wait"
     assert found[1].note == "pod train: Allocated: none is free; wait"
-    assert events(reporter, [pod()], finding(), 5000) == []
+    assert events(reporter, [pod()], finding(), 5000) == found, "the same again is posted once"
+
+
+def test_the_figures_of_a_reason_make_no_other_event() -> None:
+    reporter = Reporter(timedelta())
+    first = events(reporter, [pod()], finding(), 1)
+    later = msgspec.structs.replace(finding(), message="two are free")
+
+    assert events(reporter, [pod()], later, LATER + 5) == first
+    anew = events(Reporter(timedelta()), [pod()], later, LATER + 5)
+    assert name_of(anew[0]) == name_of(first[0])
 
 
 def test_another_reason_is_another_warning_but_not_at_once() -> None:
     reporter = Reporter(timedelta())
-    events(reporter, [pod()], finding(), 1)
+    first = events(reporter, [pod()], finding(), 1)
 
-    assert events(reporter, [pod()], finding("Tainted"), 2) == []
-    assert events(reporter, [pod()], finding("Tainted"), LATER + 1)
+    assert events(reporter, [pod()], finding("Tainted"), 2) == first
+    second = events(reporter, [pod()], finding("Tainted"), LATER + 1)
+    assert name_of(second[0]) != name_of(first[0])
+    assert second[0].note.startswith("Tainted")
 
 
 def test_a_pod_that_runs_gets_one_normal_event_if_it_had_a_warning() -> None:
@@ -54,15 +73,16 @@ def test_a_pod_that_runs_gets_one_normal_event_if_it_had_a_warning() -> None:
 
     assert {(each.type, each.reason) for each in found} == {("Normal", "Running")}
     assert found[0].note == "none is free; it waited for Allocated"
-    assert events(reporter, [runs], over, 4) == []
+    assert events(reporter, [runs], over, 4) == found, "until it is surely posted"
+    assert events(reporter, [runs], over, LATER + 4) == []
 
 
-def test_a_pod_that_is_not_explained_at_one_look_is_not_warned_again() -> None:
+def test_a_pod_that_is_not_explained_at_one_look_keeps_its_event() -> None:
     reporter = Reporter(timedelta())
-    events(reporter, [pod()], finding(), 1)
+    first = events(reporter, [pod()], finding(), 1)
 
-    assert events(reporter, [pod()], None, 2) == []
-    assert events(reporter, [pod()], finding(), 3) == []
+    assert events(reporter, [pod()], None, 2) == first
+    assert events(reporter, [pod()], finding(), 3) == first
 
 
 def test_a_pod_that_is_gone_is_forgotten() -> None:
