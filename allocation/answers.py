@@ -64,23 +64,38 @@ class _Expression:
         return found
 
 
-class Answers:
-    """Remembers what each expression said, and of which slice, by its name."""
+class OutOfTimeError(Exception):
+    """There is no time, or no room, to find out what expressions say."""
 
-    def __init__(self, evaluate: Evaluate) -> None:
-        self._evaluate = evaluate
+
+def go_on(_size: int) -> None:
+    """Never stop."""
+
+
+class Answers:
+    """Remembers what each expression said, and of which slice, by its name.
+
+    `check` gets how much is remembered at each step, and may raise OutOfTimeError.
+    """
+
+    def __init__(self, evaluate: Evaluate, check: Callable[[int], None] = go_on) -> None:
+        self._evaluate, self._check = evaluate, check
+        self._same: dict[tuple[Kept, ...], tuple[Kept, ...]] = {}
+        """Slices of a fleet are alike: so are their answers."""
+        self._evaluated = 0
         self._expressions: dict[tuple[str, str], _Expression] = {}
         self._kept: dict[tuple[str, Selectors, Selectors], tuple[Kept, ...]] = {}
 
     def __len__(self) -> int:
-        """Return of how many slices and pairs of selectors it remembers the answers."""
-        return len(self._kept)
+        """Return how much it remembers: of slices and their selectors, and of devices."""
+        return len(self._kept) + self._evaluated
 
     def reasons(
         self, given: ResourceSlice, of_class: Selectors, of_request: Selectors
     ) -> tuple[Kept, ...]:
         """Return for each device of a slice which selectors keep it away, in their order."""
         key = (given.metadata.name, of_class, of_request)
+        self._check(len(self))
         if key not in self._kept:
             sources: tuple[tuple[Why, Selectors], ...] = (
                 ("ClassSelector", of_class),
@@ -96,7 +111,8 @@ class Answers:
                             found[place] += (Reason(why, text),)
                         elif answer.says != "Matches":
                             found[place] += (Reason(_DOUBTS[answer.says], text, (answer.why,)),)
-            self._kept[key] = tuple(found)
+            every = tuple(found)
+            self._kept[key] = self._same.setdefault(every, every)
         return self._kept[key]
 
     def of(self, expression: str, given: ResourceSlice) -> list[Answer]:
@@ -111,6 +127,7 @@ class Answers:
         new = {
             key: device for key, device in zip(keys, devices, strict=True) if key not in one.known
         }
+        self._evaluated += len(new)
         selected = {key: selected_device(driver, one.cut(each)) for key, each in new.items()}
         known = {key: each for key, each in selected.items() if not isinstance(each, str)}
         found = self._evaluate(expression, tuple(known.values()))

@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from kubeapi.client import UNREADABLE, ApiError
+from kubeapi.decoding import Decoder
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class Store(Generic[T]):
         known: Mapping[str, T] = {},
         decode: Callable[[msgspec.Raw], T] | None = None,
     ) -> None:
-        self._decode = decode or msgspec.json.Decoder(kind).decode
+        self._decode = decode or Decoder(kind).decode
         self._guard = threading.Lock()
         self._objects: dict[str, T] = dict(known)
         self._versions: dict[str, str] = dict.fromkeys(known, "")

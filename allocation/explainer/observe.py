@@ -19,6 +19,7 @@ from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice, TaintRule, with_rules
 from allocation.plugin import requests_by_node
 from kubeapi.client import Client
+from kubeapi.decoding import Decoder
 from kubeapi.distrust import distrust, distrust_versioned
 from kubeapi.reflector import Reflector
 from kubeapi.resources import INCIDENTS, NODES
@@ -47,7 +48,7 @@ class Observer:
         """Of a version."""
         self._tainted: tuple[Any, Any, tuple[ResourceSlice, ...]] | None = None
         """Slices and rules as they were, and the slices with the taints of the rules."""
-        raw_pods, raw_nodes = msgspec.json.Decoder(Pod), msgspec.json.Decoder(StoredNode)
+        raw_pods, raw_nodes = Decoder(Pod), Decoder(StoredNode)
 
         def decode_pod(raw: msgspec.Raw) -> Pod:
             pod = raw_pods.decode(raw)

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -45,6 +46,10 @@ class _Gone(Exception):  # noqa: N818 - it says what became of the process
     """Why there is no answer."""
 
 
+def _go_on() -> None:
+    """Never stop."""
+
+
 class Evaluator:
     """Use it as a context, so that its process ends. Not for several threads."""
 
@@ -56,6 +61,8 @@ class Evaluator:
         self._evaluations = 0
         self._kept: OrderedDict[tuple[str, bytes], Answer] = OrderedDict()
         self._decoder = msgspec.json.Decoder(Reply)
+        self.check: Callable[[], None] = _go_on
+        """Called before each batch; what it raises ends the evaluation."""
         self.starts = 0
         """How often the process was started."""
 
@@ -92,12 +99,18 @@ class Evaluator:
         seen = [with_names(device, names) for device in devices]
         keys = [(expression, msgspec.msgpack.encode(device)) for device in seen]
         new = {key: device for key, device in zip(keys, seen, strict=True) if key not in self._kept}
-        found = dict(zip(new, self._evaluate(expression, tuple(new.values())), strict=True))
-        answers = tuple(found.get(key) or self._kept[key] for key in keys)
-        self._kept.update(found)
+        found: dict[tuple[str, bytes], Answer] = {}
+        for first in range(0, len(new), BATCH):
+            self.check()
+            part = dict(islice(new.items(), first, first + BATCH))
+            answers = dict(zip(part, self._evaluate(expression, tuple(part.values())), strict=True))
+            found |= answers
+            # At once, so that what was found stays where the next batch is not evaluated.
+            self._kept.update(answers)
+        every = tuple(found.get(key) or self._kept[key] for key in keys)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return answers
+        return every
 
     def evaluate(self, expression: str, devices: Sequence[SelectedDevice]) -> Sequence[Answer]:
         """Return the same; where the process does not start, nothing is evaluated."""
@@ -106,19 +119,15 @@ class Evaluator:
         except EvaluatorError as error:
             return [not_evaluated(str(error))] * len(devices)
 
-    def _evaluate(self, expression: str, devices: tuple[SelectedDevice, ...]) -> list[Answer]:
-        found: list[Answer] = []
-        for first in range(0, len(devices), BATCH):
-            part = devices[first : first + BATCH]
-            if (given_up := self._kept.get((expression, _ANY))) is None:
-                try:
-                    found += self._reply(Question(expression, part)).answers
-                    continue
-                except _Gone as why:
-                    self.close()
-                    given_up = self._kept[expression, _ANY] = not_evaluated(str(why))
-            found += [given_up] * len(part)
-        return found
+    def _evaluate(self, expression: str, devices: tuple[SelectedDevice, ...]) -> Sequence[Answer]:
+        """Return what an expression says of up to `BATCH` devices."""
+        if (given_up := self._kept.get((expression, _ANY))) is None:
+            try:
+                return self._reply(Question(expression, devices)).answers
+            except _Gone as why:
+                self.close()
+                given_up = self._kept[expression, _ANY] = not_evaluated(str(why))
+        return [given_up] * len(devices)
 
     def _reply(self, question: Question) -> Reply:
         if self._evaluations > self._recycled:

@@ -14,7 +14,7 @@ import msgspec
 from allocation.selectors.answers import not_evaluated
 from allocation.selectors.protocol import Question, Reply
 
-KEPT = 2048
+KEPT = 512
 """Compiled expressions that are kept."""
 
 

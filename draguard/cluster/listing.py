@@ -6,6 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from kubeapi.client import JSON, UNREADABLE, ApiError, Client, Gone
+from kubeapi.decoding import Decoder
 
 T = TypeVar("T")
 PAGE = 500
@@ -92,10 +93,11 @@ def listed(
 
 def _read(items: Iterable[msgspec.Raw], kind: type[T]) -> tuple[list[T], tuple[str, ...]]:
     found: list[T] = []
+    decoder = Decoder(kind)
     unreadable: list[str] = []
     for raw in items:
         try:
-            found.append(msgspec.json.decode(raw, type=kind))
+            found.append(decoder.decode(raw))
         except UNREADABLE:
             try:
                 unreadable.append(_names.decode(raw).metadata.name)

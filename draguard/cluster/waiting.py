@@ -23,6 +23,7 @@ from draguard.connection.errors import forbidden
 from draguard.connection.whoami import now
 from draguard.phrases import did_you_mean, some
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
+from kubeapi.decoding import Decoder
 from kubeapi.discovery import served
 from kubeapi.resources import INCIDENTS, NODES
 from kubeapi.versions import GROUP, RULE_VERSIONS
@@ -202,7 +203,7 @@ class WaitingReader:
 
     def _one(self, kind: type[T], path: str) -> T | None:
         try:
-            return msgspec.json.decode(self._client.get(path), type=kind)
+            return Decoder(kind).decode(self._client.get(path))
         except NotFound:
             return None
         except UNREADABLE as error:
