@@ -14,7 +14,7 @@ from functools import partial
 from importlib.metadata import version
 from time import monotonic
 
-from allocation.answers import Answers
+from allocation.answers import Answers, OutOfTimeError
 from allocation.explainer import tenant_events
 from allocation.explainer.claim_states import claim_states, consumers, missing_claims
 from allocation.explainer.findings import Findings
@@ -23,7 +23,8 @@ from allocation.explainer.observe import Observer
 from allocation.explainer.remarks import PodRemarks
 from allocation.explainer.rows import Progress, claim_rows
 from allocation.explainer.settings import Settings, parse
-from allocation.explainer.tenant_events import Reporter, TenantEvent
+from allocation.explainer.tenant_events import Reporter, TenantEvent, in_turn
+from allocation.plugin import classes_of_resources
 from allocation.selectors.evaluator import Evaluator
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
@@ -48,6 +49,10 @@ PROBED_EVERY = 60.0
 """Seconds between two readings of which versions are served."""
 MOST_ANSWERS = 500_000
 """Of slices and selectors that are remembered, some 150 MB."""
+LONGEST = 20.0
+"""Seconds of one look after which what is not computed yet is not known."""
+WAITING = 200
+"""Events that may wait to be posted: little, so that each namespace gets its turn at each look."""
 REMEMBERED = 50_000
 """Events: two of each pod that waits, and more."""
 EVENTS_PER_SECOND, EVENTS_AT_ONCE = 5.0, 50.0
@@ -69,13 +74,14 @@ class Explainer:
         )
         self._client, self._observer = client, Observer(client, clock.now)
         self._remarks = PodRemarks(client, self._observer)
-        pace = Pace(EVENTS_PER_SECOND, EVENTS_AT_ONCE)
+        self._pace = Pace(EVENTS_PER_SECOND, EVENTS_AT_ONCE)
         labels = labels_of_cluster(settings.cluster_name)
         self._recorder = EventRecorder[TenantEvent](
             client,
             as_object=partial(tenant_events.as_object, labels=labels),
-            turn=pace.ask,
+            turn=self._turn,
             on_result=self._metrics.count_event,
+            waiting=WAITING,
             remembered=REMEMBERED,
         )
         self._elector: Elector | Alone = (
@@ -85,15 +91,20 @@ class Explainer:
                 LEASE_NAME,
                 identity=settings.leader_identity or new_identity(),
                 now=clock.now,
-                on_gain=self._forget,
+                on_gain=lambda: None,
             )
             if settings.leader_elect
-            else Alone(self._forget)
+            else Alone(lambda: None)
         )
-        self._forget()
+        self._begin()
+        self._answers: tuple[object, Answers] | None = None
         self._evaluator = Evaluator()
+        self._evaluator.check = self._check
         self._stopping = threading.Event()
-        self._looked_at = monotonic()
+        self._passed_at = monotonic()
+        self._looked_at: float | None = None
+        """When the last look was finished; None: this replica does not look."""
+        self._until = 0.0
         self._probed_at = float("-inf")
         routes: dict[str, Handler] = {
             "/metrics": self._serve_metrics,
@@ -108,11 +119,10 @@ class Explainer:
             at_once={},
         )
 
-    def _forget(self) -> None:
-        """Begin anew: what was seen while another replica led is not known."""
+    def _begin(self) -> None:
+        """Begin anew: what happened while this replica did not look is not known."""
         self._findings, self._progress = Findings(monotonic), Progress()
         self._reporter = Reporter(timedelta(seconds=self._settings.event_after))
-        self._answers: tuple[object, Answers] | None = None
 
     def run(self) -> None:
         self._fronts.start()
@@ -129,13 +139,14 @@ class Explainer:
                 except ApiError as error:
                     _log.warning("cannot read which versions are served: %s", error)
                 self._look_if_possible()
-                self._looked_at = monotonic()
-                self._stopping.wait(max(BETWEEN, self._looked_at - begun))
+                self._passed_at = monotonic()
+                self._stopping.wait(max(BETWEEN, self._passed_at - begun))
         finally:
             self._elector.stop()
             self._fronts.stop()
             self._recorder.stop()
             self._observer.stop()
+            self._remarks.close()
             self._evaluator.close()
             self._client.close()
 
@@ -144,43 +155,43 @@ class Explainer:
 
     def _look_if_possible(self) -> None:
         """Look, unless another replica leads or something cannot be trusted."""
-        doubts = [why for why in self._observer.distrust_by_kind().values() if why]
-        if doubts or not self._elector.leading:
+        if not self._may_show():
+            self._begin()
+            self._looked_at = None
             self._metrics.show(None)
             return
-        begun = monotonic()
         try:
-            self._look(begun)
+            self._look(monotonic())
         except Exception:  # noqa: BLE001 - the next look may end well; a metric counts the others
             _log.exception("a look failed: this is a bug, please report it")
             self._metrics.count_failed_look()
             self._metrics.show(None)
 
+    def _may_show(self) -> bool:
+        return self._elector.leading and not any(self._observer.distrust_by_kind().values())
+
     def _look(self, begun: float) -> None:
         snapshot = self._observer.snapshot()
-        self._remarks.begin(snapshot.at)
+        pods, claims, classes = snapshot.pods.values(), snapshot.claims, snapshot.inventory.classes
+        self._remarks.read(pods, snapshot.at)
         slices, known = snapshot.inventory.slices, self._answers
-        # Remembered while the same is published; each selector adds to it.
+        # Remembered while the same is published.
         if known is None or known[0] is not slices or len(known[1]) > MOST_ANSWERS:
-            known = self._answers = slices, Answers(self._evaluator.evaluate)
-        look = self._findings.look(
-            snapshot,
-            known[1],
-            self._remarks,
-            BUDGET,
-        )
+            known = self._answers = slices, Answers(self._evaluator.evaluate, self._check)
+        self._until = begun + LONGEST
+        look = self._findings.look(snapshot, known[1], self._remarks, BUDGET)
         states = [
-            *claim_states(
-                snapshot.claims, consumers(snapshot.pods.values(), snapshot.claims), look.findings
-            ),
-            *missing_claims(snapshot.pods.values(), snapshot.claims, look.findings),
+            *claim_states(claims, consumers(pods, claims), look.findings),
+            *missing_claims(pods, claims, look.findings, classes_of_resources(classes)),
         ]
-        for family, device_class, seconds in self._progress.look(
-            states, snapshot.claims, snapshot.at
-        ):
-            self._metrics.observe(family, device_class, seconds)
-        found = claim_rows(states, self._progress.since(), snapshot.at)
+        steps = [*self._progress.look(states, snapshot.at)]
+        names = [each.metadata.name for each in classes]
+        found = claim_rows(states, self._progress.since(), snapshot.at, names)
         oldest = (snapshot.at - look.oldest).total_seconds() if look.oldest else 0.0
+        if not self._may_show():
+            return
+        for step in steps:
+            self._metrics.observe(*step)
         self._metrics.show(
             LookReading(
                 rows=found.rows,
@@ -190,21 +201,34 @@ class Explainer:
                 reason_age=oldest,
             )
         )
-        for event in self._reporter.look(
-            snapshot.pods.values(), snapshot.claims, look.findings, snapshot.at
-        ):
-            if self._settings.events and self._elector.leading:
-                self._recorder.record(event, snapshot.at)
+        self._looked_at = monotonic()
+        news = self._reporter.look(pods, claims, look.findings, snapshot.at)
+        for event in in_turn(news) if self._settings.events else ():
+            self._recorder.record(event, snapshot.at)
+
+    def _check(self, size: int = 0) -> None:
+        """Raise OutOfTimeError where a look takes too long or remembers too much, or at the end."""
+        if self._stopping.is_set() or monotonic() > self._until:
+            raise OutOfTimeError("its selectors take too long to evaluate")
+        if size > 2 * MOST_ANSWERS:
+            raise OutOfTimeError("its selectors have too many answers")
+
+    def _turn(self) -> float:
+        """Return 0 and charge an Event that may be posted now; only the leader posts."""
+        return self._pace.ask() if self._elector.leading else 1.0
 
     def _serve_metrics(self, request: Request) -> Response:
         kind, now = exposition(request.accept), monotonic()
+        if not self._may_show():
+            # The last look was as leader, and trusted what it saw.
+            self._metrics.show(None)
         watches = self._observer.reflectors()
         reading = Reading(
             leading=self._elector.leading,
             watch_ages={each.resource: now - each.last_contact for each in watches if each.synced},
             untrusted={name: bool(why) for name, why in self._observer.distrust_by_kind().items()},
             undecodable=sum(each.undecodable for each in watches),
-            look_age=now - self._looked_at,
+            look_age=None if self._looked_at is None else now - self._looked_at,
             evaluator_starts=self._evaluator.starts,
         )
         page = self._metrics.page(reading, openmetrics=kind is Exposition.OPENMETRICS)
@@ -215,8 +239,8 @@ class Explainer:
         if dead or self._elector.dead:
             what = ", ".join(dead) or "the leader election"
             return probe_response(False, f"ended: {what}")  # noqa: FBT003 - see probe_response
-        age = monotonic() - self._looked_at
-        return probe_response(age < HUNG_AFTER, f"the last look ended {age:.0f} s ago")
+        age = monotonic() - self._passed_at
+        return probe_response(age < HUNG_AFTER, f"the last pass ended {age:.0f} s ago")
 
     def _serve_readyz(self, _: Request) -> Response:
         doubts = [why for why in self._observer.distrust_by_kind().values() if why]

@@ -147,8 +147,8 @@ def _looks(fleet: Fleet, evaluator: Evaluator, looks: int) -> tuple[list[float],
             *claim_states(at.claims, users, found.findings),
             *missing_claims(at.pods.values(), at.claims, found.findings),
         ]
-        _exhaust(progress.look(states, at.claims, at.at))
-        claim_rows(states, progress.since(), at.at)
+        _exhaust(progress.look(states, at.at))
+        claim_rows(states, progress.since(), at.at, [GPU_DRIVER])
         _exhaust(reporter.look(at.pods.values(), at.claims, found.findings, at.at))
         unexplained[0] = found.unexplained
 

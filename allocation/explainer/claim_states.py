@@ -5,7 +5,7 @@ not exist is pending, too: it is what the pod waits for. So is what the schedule
 allocate for a pod's extended resources.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, get_args
 
@@ -47,6 +47,9 @@ class ClaimState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: WaitReason
     since: datetime | None = None
     """When it came into this state, as far as objects say it."""
+    demanded: datetime | None = None
+    """When it and its pod were there: one made by hand, or used again, is older than its pod."""
+    allocated: datetime | None = None
 
     @property
     def key(self) -> str:
@@ -81,9 +84,15 @@ def claim_states(
 
 
 def missing_claims(
-    pods: Iterable[Pod], claims: Mapping[str, Claim], findings: Mapping[str, Finding]
+    pods: Iterable[Pod],
+    claims: Mapping[str, Claim],
+    findings: Mapping[str, Finding],
+    served: Container[str] = (),
 ) -> Iterator[ClaimState]:
-    """Yield what pods without a node wait for that no claim stands for yet."""
+    """Yield what pods without a node wait for that no claim stands for yet.
+
+    `served` are the extended resources of DeviceClasses.
+    """
     for pod in pods:
         meta, finding = pod.metadata, findings.get(pod.metadata.uid)
         if pod.spec.node_name or pod.status.phase in _ENDED or finding is None:
@@ -91,7 +100,7 @@ def missing_claims(
         names = pod.claim_names()
         missing = [each for each, name in names.items() if f"{meta.namespace}/{name}" not in claims]
         made = pod.status.extended_resource_claim_status.resource_claim_name
-        if pod.extended_resources() and not made:
+        if not made and any(name in served for name in pod.extended_resources()):
             missing.append(EXTENDED_RESOURCES)
         for each in missing:
             yield ClaimState(
@@ -109,7 +118,9 @@ def _state(claim: Claim, users: Sequence[Pod], findings: Mapping[str, Finding]) 
     meta, allocation = claim.metadata, claim.status.allocation
     pod = max(users, key=_progress, default=None)
     finding = findings.get(pod.metadata.uid) if pod else None
-    state, reason, since = _where(claim, pod, finding)
+    created = (meta.creation_timestamp, pod.metadata.creation_timestamp if pod else None)
+    demanded = max(filter(None, created), default=None)
+    state, reason, since = _where(claim, pod, finding, demanded)
     return ClaimState(
         namespace=meta.namespace,
         name=meta.name,
@@ -127,11 +138,13 @@ def _state(claim: Claim, users: Sequence[Pod], findings: Mapping[str, Finding]) 
         state=state,
         reason=reason,
         since=since,
+        demanded=demanded,
+        allocated=allocation.allocation_timestamp if allocation else None,
     )
 
 
 def _where(
-    claim: Claim, pod: Pod | None, finding: Finding | None
+    claim: Claim, pod: Pod | None, finding: Finding | None, demanded: datetime | None
 ) -> tuple[State, WaitReason, datetime | None]:
     """Return state, reason, and since when."""
     meta, allocation = claim.metadata, claim.status.allocation
@@ -139,7 +152,7 @@ def _where(
     if meta.deletion_timestamp is not None:
         return "Deleting", "ClaimDeleting", meta.deletion_timestamp
     if allocation is None:
-        return "Pending", why if pod else "NoPod", meta.creation_timestamp
+        return "Pending", why if pod else "NoPod", demanded
     if pod is None:
         return ("Allocated", "Reserved", None) if claim.status.reserved_for else _UNUSED
     if pod.spec.node_name and pod.status.phase == "Running":

@@ -78,7 +78,7 @@ DURATION_FAMILIES: tuple[Family, ...] = (
         name="claim_allocation_seconds",
         kind="histogram",
         prefix=PREFIX,
-        text="From the creation of a claim to its allocation, by DeviceClass.",
+        text="From the creation of a claim, or of its pod if that is later, to its allocation.",
         labels=("dra_device_class",),
         buckets=_SECONDS,
     ),
@@ -86,8 +86,8 @@ DURATION_FAMILIES: tuple[Family, ...] = (
         name="claim_start_seconds",
         kind="histogram",
         prefix=PREFIX,
-        text="From the allocation of a claim until its first pod runs, by DeviceClass. What was "
-        "allocated before this process began to lead is not counted.",
+        text="From the allocation of a claim until its first pod runs. What was allocated before "
+        "this process began to look is not counted.",
         labels=("dra_device_class",),
         buckets=_SECONDS,
     ),
@@ -108,17 +108,21 @@ OWN_FAMILIES: tuple[Family, ...] = (
     ),
     _own("undecodable_objects", "Objects left out since start because they were unreadable."),
     _own("look_seconds", "How long the last look at all claims took."),
-    _own("look_age_seconds", "Seconds since the last look at all claims was finished."),
+    _own(
+        "look_age_seconds",
+        "Seconds since the last look at all claims was finished; NaN where another replica looks.",
+    ),
     _own(
         "unexplained_pods",
-        "Pods that wait and whose reason was not computed yet, for want of time.",
+        "Pods that wait and whose reason is not known yet: for want of time, or because a "
+        "template cannot be read.",
     ),
     _own("reason_age_seconds", "How old the oldest reason is that is exported."),
     _own("rows_dropped", "Rows that were added up or left out because of a limit.", "family"),
     _counted(
         "events",
-        "Events on pods and claims: posted, failed (refused, or no answer), dropped (too many "
-        "waited). Each is tried again while its pod waits.",
+        "Events on pods and claims: posted, failed (refused, or no answer), dropped (no room at "
+        "this look). Each is tried again while its pod waits.",
         "result",
     ),
     _counted("evaluator_starts", "Starts of the process that evaluates tenants' CEL expressions."),

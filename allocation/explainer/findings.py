@@ -5,13 +5,14 @@ claims is computed once for all of them. While there is no time for all, those c
 answer is the oldest; until then a pod keeps its last answer, or has none.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Protocol
 
 import msgspec
 
-from allocation.answers import Answers
+from allocation.answers import Answers, OutOfTimeError
 from allocation.capacity import CapacityError
 from allocation.demand import Demand
 from allocation.layers.admission import admission
@@ -36,6 +37,7 @@ from allocation.plugin import classes_of_resources
 from allocation.reasons import Why
 from allocation.summary import Group, Summary, summarize
 from exporter.model.device import Device
+from kubeapi.types import NamespacedMeta
 
 EASE = 20
 """An answer is computed anew when it is so many times as old as its computation took."""
@@ -48,8 +50,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a cluster at one moment."""
 
     at: datetime
-    version: int
-    """Changes with what allocations rest on."""
+    version: object
+    """Differs where what allocations rest on has changed."""
     pods: Mapping[str, Pod]
     """Those that use claims or extended resources."""
     claims: Mapping[str, Claim]
@@ -57,14 +59,19 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     inventory: Inventory
     incidents: Mapping[Device, str] = {}
     unreadable: str = ""
-    """Objects that cannot be read, of what allocations rest on."""
+    """What cannot be read of what allocations rest on; it names no object: tenants read it."""
+
+    @property
+    def basis(self) -> tuple[object, str]:
+        """Return the same while answers stay the same."""
+        return self.version, self.unreadable
 
 
 class Remarks(Protocol):
     """What is read of a pod when it is looked at, and not watched."""
 
-    def templates(self, pod: Pod) -> frozenset[str]:
-        """Return which of its templates exist, of claims that do not."""
+    def templates(self, pod: Pod) -> frozenset[str] | None:
+        """Return which of its templates exist, of claims that do not; None: that is unknown."""
         ...
 
     def events(self, pod: Pod) -> tuple[Event, ...]:
@@ -77,13 +84,13 @@ class Answer(msgspec.Struct, frozen=True):
 
     outcome: Outcome
     at: datetime
-    version: int
+    basis: tuple[object, str]
     cost: float
     """Seconds that it took."""
 
     def is_due(self, snapshot: Snapshot) -> bool:
         age = (snapshot.at - self.at).total_seconds()
-        return self.version != snapshot.version and not 0 <= age < EASE * self.cost
+        return self.basis != snapshot.basis and not 0 <= age < EASE * self.cost
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -96,7 +103,11 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class _Waiting(msgspec.Struct, frozen=True):
-    """A pod that waits for what the scheduler has to find."""
+    """A pod that waits for what the scheduler has to find.
+
+    What is computed for one is for all of its kind. So it knows claims only by their names within
+    the pod, and no namespace.
+    """
 
     pod: Pod
     known: Known
@@ -104,13 +115,27 @@ class _Waiting(msgspec.Struct, frozen=True):
     requested: Mapping[str, int]
 
     @property
+    def shared(self) -> Demand:
+        """Return the demand as all pods of its kind have it."""
+        in_pod = {claim: name for name, claim in self.pod.claim_names().items()}
+        waiting = tuple(
+            msgspec.structs.replace(
+                claim,
+                metadata=NamespacedMeta(name=in_pod.get(claim.metadata.name, claim.metadata.name)),
+            )
+            for claim in self.demand.waiting
+        )
+        placed = tuple((in_pod.get(name, ""), where) for name, where in self.demand.placed)
+        return Demand(waiting, self.pod, placed)
+
+    @property
     def kind(self) -> bytes:
         """Return the same for pods for which the scheduler finds the same."""
-        spec, demand = self.pod.spec, self.demand
+        spec, demand = self.pod.spec, self.shared
         return msgspec.msgpack.encode(
             (
-                [claim.spec.devices for claim in demand.waiting],
-                [selector for _, selector in demand.placed],
+                [(claim.metadata.name, claim.spec.devices) for claim in demand.waiting],
+                demand.placed,
                 sorted(self.requested.items()),
                 spec.node_selector,
                 spec.affinity,
@@ -141,8 +166,10 @@ class Findings:
         findings: dict[str, Finding] = {}
         on_nodes: dict[str, tuple[object, Finding]] = {}
         waiting: dict[bytes, list[_Waiting]] = {}
+        unexplained = 0
         for pod in snapshot.pods.values():
-            if pod.status.phase in _ENDED:
+            uses = pod.spec.resource_claims or pod.extended_resources().keys() & classes.keys()
+            if pod.status.phase in _ENDED or not uses:
                 continue
             found = map(snapshot.claims.get, pod.claim_keys())
             claims = tuple(claim for claim in found if claim is not None)
@@ -153,7 +180,11 @@ class Findings:
                 findings[uid] = self._on_node(snapshot, pod, claims, events, health)
                 on_nodes[uid] = self._on_nodes[uid]
                 continue
-            known = _known(snapshot, pod, claims, templates=remarks.templates(pod))
+            if (templates := remarks.templates(pod)) is None:
+                unexplained += 1
+                continue
+            events = remarks.events(pod)
+            known = _known(snapshot, pod, claims, templates=templates, events=events)
             demand, requested = demand_of(pod, claims, classes)
             view = view_of(known, pod, demand, Outcome(), health)
             if pod.metadata.deletion_timestamp is not None:
@@ -169,11 +200,9 @@ class Findings:
         for kind, pods in waiting.items():
             if kind in self.answers:
                 findings |= _with_answer(pods, self.answers[kind].outcome)
-        return Look(
-            findings,
-            sum(len(pods) for kind, pods in waiting.items() if kind not in self.answers),
-            min((answer.at for answer in used), default=None),
-        )
+            else:
+                unexplained += len(pods)
+        return Look(findings, unexplained, min((each.at for each in used), default=None))
 
     def _on_node(
         self,
@@ -203,14 +232,19 @@ class Findings:
         begun = self._clock()
         kept = {kind: each for kind, each in self.answers.items() if kind in waiting}
         due = [kind for kind in waiting if kind not in kept or kept[kind].is_due(snapshot)]
-        # What was never computed comes first, and then the oldest.
+        # What was never computed comes first, and then the oldest; but each namespace in turn.
         due.sort(key=lambda kind: kept[kind].at.timestamp() if kind in kept else 0.0)
-        for number, kind in enumerate(due):
+        turns, before = dict[bytes, int](), Counter[str]()
+        for kind in due:
+            namespace = waiting[kind][0].pod.metadata.namespace
+            turns[kind] = before[namespace]
+            before[namespace] += 1
+        for number, kind in enumerate(sorted(due, key=turns.__getitem__)):
             if number and self._clock() - begun > budget:
                 break
             now = self._clock()
             outcome = _outcome(snapshot, waiting[kind][0], answers)
-            kept[kind] = Answer(outcome, snapshot.at, snapshot.version, self._clock() - now)
+            kept[kind] = Answer(outcome, snapshot.at, snapshot.basis, self._clock() - now)
         self.answers = kept
 
 
@@ -241,8 +275,10 @@ def _outcome(snapshot: Snapshot, first: _Waiting, answers: Answers) -> Outcome:
         return Outcome(unknown=snapshot.unreadable)
     try:
         return Outcome(
-            summarize(first.demand, stock.nodes, stock.cluster, answers), supplies=by_plugin
+            summarize(first.shared, stock.nodes, stock.cluster, answers), supplies=by_plugin
         )
+    except OutOfTimeError as error:
+        return Outcome(unknown=str(error))
     except (NodeSelectorError, CapacityError) as error:
         # Something that is published or requested says nothing to the scheduler either.
         return Outcome(unknown=str(error))

@@ -2,12 +2,15 @@
 
 import threading
 from collections.abc import Mapping
+from math import nan
 
 import msgspec
 
 from allocation.explainer.families import (
     CLAIM_FAMILIES,
+    CLASSES,
     DURATION_FAMILIES,
+    OTHER,
     OWN_FAMILIES,
 )
 from kubeapi.event_recorder import Result
@@ -23,8 +26,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds, by collection."""
     untrusted: Mapping[str, bool]
     undecodable: int
-    look_age: float
-    """Seconds; 0 before the first."""
+    look_age: float | None
+    """Seconds since the last one that was finished; None: this replica does not look."""
     evaluator_starts: int
 
 
@@ -45,6 +48,7 @@ class Metrics:
         self._registry = Registry((*OWN_FAMILIES, *DURATION_FAMILIES), CLAIM_FAMILIES)
         self._guard = threading.Lock()
         self._evaluator_starts = 0
+        self._classes = set[str]()
         for result in ("posted", "failed", "dropped"):
             self._registry.counters["events"].labels(result)
         self._registry.gauges["build_info"].labels(version).set(1)
@@ -61,8 +65,11 @@ class Metrics:
         self._registry.counters["look_failures"].inc()
 
     def observe(self, family: str, device_class: str, seconds: float) -> None:
-        """Count one step on a claim's way."""
-        self._registry.histograms[family].labels(device_class).observe(seconds)
+        """Count one step on a claim's way; tenants may invent any number of classes."""
+        if len(self._classes) < CLASSES:
+            self._classes.add(device_class)
+        name = device_class if device_class in self._classes else OTHER
+        self._registry.histograms[family].labels(name).observe(seconds)
 
     def show(self, look: LookReading | None) -> None:
         """Replace what is exported of claims; None: it is not known, or another replica leads."""
@@ -84,7 +91,7 @@ class Metrics:
         with self._guard:
             gauges["leader"].set(now.leading)
             gauges["undecodable_objects"].set(now.undecodable)
-            gauges["look_age_seconds"].set(now.look_age)
+            gauges["look_age_seconds"].set(nan if now.look_age is None else now.look_age)
             untrusted = {(kind,): float(value) for kind, value in now.untrusted.items()}
             self._registry.replace("collection_untrusted", untrusted)
             ages = {(kind,): age for kind, age in now.watch_ages.items()}

@@ -44,7 +44,7 @@ class Observer:
         self._guard = threading.Lock()
         self._version = 0
         self._pods: dict[str, Pod] = {}
-        self._inventory: tuple[int, Inventory] | None = None
+        self._inventory: tuple[object, Inventory] | None = None
         """Of a version."""
         self._tainted: tuple[Any, Any, tuple[ResourceSlice, ...]] | None = None
         """Slices and rules as they were, and the slices with the taints of the rules."""
@@ -121,14 +121,22 @@ class Observer:
 
     def snapshot(self) -> Snapshot:
         """Return what is known now."""
+        kinds = (self.slices, self.rules, self.classes, self.claims)
         with self._guard:
-            version, pods = self._version, dict(self._pods)
+            version = (self._version, *(kind.version for kind in kinds))
+            pods = dict(self._pods)
         claims = _items(self.claims)
         if self._inventory is None or self._inventory[0] != version:
             self._inventory = version, self._take_inventory(pods, claims)
-        kinds = (self.slices, self.rules, self.classes, self.claims)
         watched = [kind.reflector for kind in kinds if kind.reflector is not None]
-        unreadable = [f"{each.resource} {key}" for each in watched for key in each.unreadable]
+        unreadable = [
+            f"{len(each.unreadable)} {each.resource}"
+            for each in (*watched, self.nodes)
+            if each.unreadable
+        ]
+        # Refused, silent, or not listed yet: then no device is called sick.
+        trusted = not distrust(self.incidents)
+        incidents: Mapping[str, Incident] = self.incidents.items() if trusted else {}
         return Snapshot(
             at=self._now(),
             version=version,
@@ -137,13 +145,11 @@ class Observer:
             inventory=self._inventory[1],
             incidents={
                 target.name: f"incident {each.name}, {each.status.phase}"
-                for each in self.incidents.items().values()
+                for each in incidents.values()
                 if each.open
                 for target in each.status.scope.devices
             },
-            unreadable=f"this version cannot read {', '.join(sorted(unreadable)[:3])}"
-            if unreadable
-            else "",
+            unreadable=f"this version cannot read {', '.join(unreadable)}" if unreadable else "",
         )
 
     def _take_inventory(self, pods: Mapping[str, Pod], claims: Mapping[str, Claim]) -> Inventory:
@@ -187,7 +193,9 @@ class Observer:
 
 
 def _items(kind: Versioned[Any]) -> Mapping[str, Any]:
-    return kind.reflector.items() if kind.reflector is not None else {}
+    """Return what is served now; a watch keeps its copy when its kind is served no more."""
+    served = kind.reflector is not None and kind.version is not None
+    return kind.reflector.items() if kind.reflector is not None and served else {}
 
 
 def _on_plugin(pod: Pod | None) -> tuple[str, Mapping[str, int]]:

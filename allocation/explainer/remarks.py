@@ -1,10 +1,13 @@
 """What is read of a pod one by one: Events of the kubelet on it, and templates that it names.
 
-Both matter for pods that hang alone, so neither is watched. A reading is kept for a while, and
-there are so many at the most in one look: what is not read now is read at the next one.
+Both matter for pods that hang alone, so neither is watched. Each look reads a few, the oldest
+reading first and each namespace in turn; a reading stays until the next one replaces it.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 
@@ -12,13 +15,24 @@ from allocation.explainer.observe import Observer
 from allocation.model.events import Event
 from allocation.model.pods import Pod
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
+from kubeapi.decoding import Decoder
 from kubeapi.types import EARLIEST
 
-KEPT = timedelta(minutes=1)
+FRESH = timedelta(seconds=30)
+"""A reading that is younger is not repeated."""
 AT_ONCE = 20
 """Readings in one look."""
+PATIENCE = 3.0
+"""Seconds for one."""
+MOST_EVENTS = "50"
+"""Of one pod: it has a few kinds."""
 HANGS_AFTER = timedelta(seconds=20)
 """From the binding of a pod to its node: most are prepared by then."""
+_What = Literal["events", "template"]
+_Key = tuple[_What, str, str]
+"""With a namespace, and the UID of a pod or the name of a template."""
+Found = tuple[Event, ...] | bool | None
+"""Events; whether the template exists; None: it could not be read."""
 
 
 class _Events(msgspec.Struct, frozen=True):
@@ -26,66 +40,78 @@ class _Events(msgspec.Struct, frozen=True):
 
 
 class PodRemarks:
-    """Implements `findings.Remarks`; call `begin` before each look."""
+    """Implements `findings.Remarks`; call `read` before each look."""
 
     def __init__(self, client: Client, observer: Observer) -> None:
-        self._client, self._observer = client, observer
-        self._at = EARLIEST
-        self._left = 0
-        self._events: dict[str, tuple[datetime, tuple[Event, ...]]] = {}
-        self._templates: dict[str, tuple[datetime, bool]] = {}
+        self._client, self._observer = client.sibling(PATIENCE), observer
+        self._events = Decoder(_Events)
+        self._known: dict[_Key, tuple[datetime, Found]] = {}
 
-    def begin(self, at: datetime) -> None:
-        """Begin a look: what is older than it may be is read anew."""
-        self._at, self._left = at, AT_ONCE
-        for kept in (self._events, self._templates):
-            for key, (read, _) in list(kept.items()):
-                if not timedelta() <= at - read < KEPT:
-                    del kept[key]
+    def read(self, pods: Iterable[Pod], at: datetime) -> None:
+        """Read what is due of these pods, and forget what nobody needs any more."""
+        needed = {key for pod in pods for key in _needed(pod, at)}
+        self._known = {key: each for key, each in self._known.items() if key in needed}
+        due = sorted(needed, key=self._read_at)
+        turns, before = dict[_Key, int](), Counter[str]()
+        for key in due:
+            turns[key] = before[key[1]]
+            before[key[1]] += 1
+        stale = (key for key in due if not timedelta() <= at - self._read_at(key) < FRESH)
+        for key in sorted(stale, key=turns.__getitem__)[:AT_ONCE]:
+            self._known[key] = at, self._find(key)
 
-    def templates(self, pod: Pod) -> frozenset[str]:
-        names = pod.claim_names()
-        found: set[str] = set()
-        for claim in pod.spec.resource_claims:
-            template = claim.resource_claim_template_name
-            if template and not names.get(claim.name) and self._exists(pod, template):
-                found.add(template)
-        return frozenset(found)
+    def close(self) -> None:
+        self._client.close()
+
+    def templates(self, pod: Pod) -> frozenset[str] | None:
+        found = {name: self._of("template", pod, name) for name in _templates_of(pod)}
+        if None in found.values():
+            return None
+        return frozenset(name for name, exists in found.items() if exists)
 
     def events(self, pod: Pod) -> tuple[Event, ...]:
-        scheduled = pod.condition("PodScheduled")
-        since = scheduled.last_transition_time if scheduled else None
-        if pod.status.phase != "Pending" or since is None or self._at - since < HANGS_AFTER:
-            return ()
-        uid = pod.metadata.uid
-        if uid not in self._events and self._left:
-            self._left -= 1
-            self._events[uid] = self._at, self._read_events(pod)
-        return self._events[uid][1] if uid in self._events else ()
+        found = self._of("events", pod, pod.metadata.uid)
+        return found if isinstance(found, tuple) else ()
 
-    def _exists(self, pod: Pod, template: str) -> bool:
-        """Whether there is such a template; unknown is taken for yes."""
-        namespace = pod.metadata.namespace
-        key = f"{namespace}/{template}"
-        if key not in self._templates and self._left:
-            self._left -= 1
-            path = f"{self._observer.dra}/namespaces/{namespace}/resourceclaimtemplates/{template}"
-            try:
-                self._client.get(path)
-                exists = True
-            except NotFound:
-                exists = False
-            except ApiError:
-                return True
-            self._templates[key] = self._at, exists
-        return self._templates[key][1] if key in self._templates else True
+    def _of(self, what: _What, pod: Pod, name: str) -> Found:
+        return self._known.get((what, pod.metadata.namespace, name), (EARLIEST, None))[1]
 
-    def _read_events(self, pod: Pod) -> tuple[Event, ...]:
-        path = f"/api/v1/namespaces/{pod.metadata.namespace}/events"
+    def _read_at(self, key: _Key) -> datetime:
+        return self._known[key][0] if key in self._known else EARLIEST
+
+    def _find(self, key: _Key) -> Found:
+        what, namespace, name = key
         try:
-            raw = self._client.get(
-                path, {"fieldSelector": f"involvedObject.uid={pod.metadata.uid}"}
-            )
-            return msgspec.json.decode(raw, type=_Events).items
+            if what == "events":
+                path = f"/api/v1/namespaces/{namespace}/events"
+                only = {"fieldSelector": f"involvedObject.uid={name}", "limit": MOST_EVENTS}
+                return self._events.decode(self._client.get(path, only)).items
+            path = f"{self._observer.dra}/namespaces/{namespace}/resourceclaimtemplates/{name}"
+            self._client.get(path)
+        except NotFound:
+            return False
         except (ApiError, *UNREADABLE):
-            return ()
+            return None
+        return True
+
+
+def _needed(pod: Pod, at: datetime) -> list[_Key]:
+    """Return what has to be read of a pod."""
+    namespace, templates = pod.metadata.namespace, _templates_of(pod)
+    needed: list[_Key] = [("template", namespace, name) for name in templates]
+    scheduled = pod.condition("PodScheduled")
+    since = scheduled.last_transition_time if scheduled and pod.spec.node_name else None
+    hangs = pod.status.phase == "Pending" and since is not None and at - since >= HANGS_AFTER
+    if templates or hangs:
+        needed.append(("events", namespace, pod.metadata.uid))
+    return needed
+
+
+def _templates_of(pod: Pod) -> list[str]:
+    """Return the templates of the claims that were not made."""
+    names = pod.claim_names()
+    return [
+        each.resource_claim_template_name
+        for each in pod.spec.resource_claims
+        if each.resource_claim_template_name and not names.get(each.name, "none is needed")
+    ]

@@ -7,14 +7,20 @@ sums stay right, and counted.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from heapq import nlargest, nsmallest
+from heapq import nsmallest
 
 import msgspec
 
-from allocation.explainer.claim_states import WAITING, ClaimState, State
-from allocation.explainer.families import AGES, CLAIMS, CLASSES, OTHER, ROWS
-from allocation.model.claims import Claim
+from allocation.explainer.claim_states import MIXED, WAITING, ClaimState, State
+from allocation.explainer.families import AGES, CLAIMS, OTHER, ROWS
 from serving.families import Labels, Rows, labels
+
+_FOR_NOTHING = frozenset({"NoPod", "SchedulingGated"})
+"""Reasons of claims that wait for no device: there may be many, and they are old."""
+
+
+_Allocation = tuple[str, datetime | None]
+"""UID of the claim, and when it was allocated."""
 
 
 class ClaimRows(msgspec.Struct, frozen=True):
@@ -24,13 +30,21 @@ class ClaimRows(msgspec.Struct, frozen=True):
 
 
 def claim_rows(
-    states: Iterable[ClaimState], since: Mapping[str, datetime], now: datetime
+    states: Iterable[ClaimState],
+    since: Mapping[str, datetime],
+    now: datetime,
+    classes: Iterable[str],
 ) -> ClaimRows:
-    """Return the samples; `since` has when each claim came into its state, by its key."""
+    """Return the samples; `since` has when each claim came into its state, by its key.
+
+    `classes` are the DeviceClasses that exist: any other name is a tenant's invention.
+    """
     counts, older = Counter[Labels](), Counter[Labels]()
+    classes = {*classes, "", MIXED}
     dated: list[tuple[datetime, ClaimState]] = []
     for claim in states:
-        named = labels(claim.namespace, claim.device_class, claim.driver)
+        known = claim.device_class if claim.device_class in classes else OTHER
+        named = labels(claim.namespace, known, claim.driver)
         counts[*named, claim.state, claim.reason] += 1
         begun = since.get(claim.key)
         if begun is None or claim.state == "Running":
@@ -40,7 +54,7 @@ def claim_rows(
             if seconds < least:
                 break
             older[named[0], claim.state, claim.reason, age] += 1
-        if claim.state in WAITING:
+        if claim.state in WAITING and claim.reason not in _FOR_NOTHING:
             dated.append((begun, claim))
     oldest = nsmallest(CLAIMS, dated, key=lambda entry: (entry[0], entry[1].key))
     bounded = {"claims": _bounded(counts, 3), "claims_older": _bounded(older, 1)}
@@ -53,7 +67,7 @@ def claim_rows(
                     claim.name,
                     claim.pod,
                     claim.pod_claim,
-                    claim.device_class,
+                    claim.device_class if claim.device_class in classes else OTHER,
                     claim.state,
                     claim.reason,
                 ): begun.timestamp()
@@ -68,8 +82,16 @@ def claim_rows(
 
 
 def _bounded(counts: Counter[Labels], named: int) -> tuple[dict[Labels, float], int]:
-    """Return the largest rows, the others without their first labels, and how many those were."""
-    kept = dict(nlargest(ROWS, counts.items(), key=lambda entry: (entry[1], entry[0])))
+    """Return the rows, those beyond the limit without their first labels, and how many those were.
+
+    The namespaces take turns, each with its largest row next: none crowds out the others.
+    """
+    turns = Counter[str]()
+    ranked: list[tuple[int, int, Labels]] = []
+    for key, count in counts.most_common():
+        ranked.append((turns[key[0]], -count, key))
+        turns[key[0]] += 1
+    kept = {key: counts[key] for _, _, key in nsmallest(ROWS, ranked)}
     rest = Counter[Labels]()
     for key, count in counts.items():
         if key not in kept:
@@ -82,46 +104,44 @@ def _bounded(counts: Counter[Labels], named: int) -> tuple[dict[Labels, float], 
 class Progress:
     """When each claim came into its state, and what of its way was seen.
 
-    Only steps that were seen are counted: a process that has just begun counts none of what was
-    there already, and so none twice.
+    Each allocation is counted once, and only if it was not there at the first look: a process that
+    has just begun, or that could not look for a while, begins anew.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[ClaimState, datetime]] | None = None
-        self._classes: set[str] = set()
+        self._since: dict[str, tuple[State, datetime]] = {}
+        self._allocated: set[_Allocation] | None = None
+        """Those that were counted, or were there at the first look."""
+        self._ran: set[_Allocation] = set()
 
     def since(self) -> dict[str, datetime]:
         """Return when each claim came into its state, by its key."""
-        return {key: begun for key, (_, begun) in (self._seen or {}).items()}
+        return {key: begun for key, (_, begun) in self._since.items()}
 
-    def look(
-        self, states: Iterable[ClaimState], claims: Mapping[str, Claim], now: datetime
-    ) -> Iterator[tuple[str, str, float]]:
+    def look(self, states: Iterable[ClaimState], now: datetime) -> Iterator[tuple[str, str, float]]:
         """Take in the states of now; yield family, DeviceClass and seconds of each step."""
-        seen: dict[str, tuple[ClaimState, datetime]] = {}
-        for state in states:
-            known = (self._seen or {}).get(state.key)
-            same = known is not None and known[0].state == state.state
-            begun = known[1] if known and same else now
-            seen[state.key] = state, state.since or begun
-            if self._seen is not None and not same and (claim := claims.get(state.key)):
-                # One that was not there at the last look was pending since.
-                before = known[0] if known and known[0].uid == state.uid else None
-                yield from self._steps(before.state if before else "Pending", state, claim, now)
-        self._seen = seen
-
-    def _steps(
-        self, before: State, state: ClaimState, claim: Claim, now: datetime
-    ) -> Iterator[tuple[str, str, float]]:
-        allocation, created = claim.status.allocation, claim.metadata.creation_timestamp
-        if allocation is None:
-            return
-        allocated = allocation.allocation_timestamp or now
-        name = state.device_class
-        if len(self._classes) < CLASSES:
-            self._classes.add(name)
-        name = name if name in self._classes else OTHER
-        if before == "Pending" and created is not None:
-            yield "claim_allocation_seconds", name, max((allocated - created).total_seconds(), 0)
-        if before in WAITING and state.state == "Running":
-            yield "claim_start_seconds", name, max((now - allocated).total_seconds(), 0)
+        since: dict[str, tuple[State, datetime]] = {}
+        allocated, ran = set[_Allocation](), set[_Allocation]()
+        known = self._allocated
+        for claim in states:
+            before = self._since.get(claim.key)
+            begun = before[1] if before and before[0] == claim.state else now
+            since[claim.key] = claim.state, claim.since or begun
+            if not claim.driver:
+                continue
+            each = (claim.uid, claim.allocated)
+            allocated.add(each)
+            if claim.state == "Running" or each in self._ran:
+                ran.add(each)
+            if known is None:
+                # Whether it ran before is not known: its start is none that was seen.
+                ran.add(each)
+                continue
+            at = claim.allocated or now
+            if each not in known and claim.demanded is not None:
+                seconds = max((at - claim.demanded).total_seconds(), 0)
+                yield "claim_allocation_seconds", claim.device_class, seconds
+            if each in ran and each not in self._ran:
+                seconds = max((now - at).total_seconds(), 0)
+                yield "claim_start_seconds", claim.device_class, seconds
+        self._since, self._allocated, self._ran = since, allocated, ran

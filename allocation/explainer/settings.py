@@ -10,6 +10,8 @@ from msgspec import Meta
 from exporter.model.quiet_parser import QuietParser, add_flags
 from remediator.model.taint_rule import is_label_value
 
+A_DAY = 86_400
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Each field is a flag of the same name, with its description as the help text."""
@@ -72,8 +74,8 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     )
     add_flags(parser, Settings())
     found = Settings(**vars(parser.parse_args(arguments)))
-    if found.event_after < 0:
-        parser.error("--event-after is seconds, 0 or more")
+    if not 0 <= found.event_after <= A_DAY:
+        parser.error(f"--event-after is seconds, 0 to {A_DAY}")
     if found.cluster_name and not is_label_value(found.cluster_name):
         parser.error(
             "--cluster-name is a label's value: up to 63 letters, digits, '-', '_' and '.'"

@@ -4,6 +4,7 @@ With the rights of one namespace nobody sees nodes and devices, so these are the
 Warning for each reason, and a Normal one at the end. What belongs to other namespaces is not named.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
@@ -18,6 +19,9 @@ from kubeapi.event import Regarding, Source, event_object
 SOURCE = Source("draguard.dev/explainer", "draguard-explainer", "Explain")
 QUIET = timedelta(minutes=10)
 """Between two Warnings for one pod: reasons may change with each pod that ends."""
+AGAIN = timedelta(minutes=55)
+"""An API server keeps Events for an hour: of a pod that still waits for the same, another one."""
+_ENDED = frozenset({"Succeeded", "Failed"})
 MOST_CLAIMS = 4
 """Of one pod that get its Event."""
 REPORTED: frozenset[Layer] = frozenset(
@@ -38,6 +42,8 @@ class TenantEvent(msgspec.Struct, frozen=True):
     reason: str
     waits_for: str
     """The reason of the wait: the same one is the same Event, whatever its figures are."""
+    again: int
+    """How often it was to be repeated."""
     note: str
     type: Literal["Normal", "Warning"] = "Warning"
     """Normal: the wait is over."""
@@ -49,18 +55,22 @@ class _Current(msgspec.Struct, frozen=True):
     waits_for: str
     since: datetime
     events: tuple[TenantEvent, ...]
+    again: int = 0
 
 
 class Reporter:
     """Remembers the last news about each pod, and yields it at each look.
 
-    Who posts them posts each once, and tries again what was refused or had no room.
+    Who posts them posts each once, and tries again what was refused or had no room. A reason has to
+    last for some time in this memory, so a process that has just begun warns nobody at once.
     """
 
     def __init__(self, after: timedelta) -> None:
         self._after = after
         self._current: dict[str, _Current] = {}
-        """By the UID of the pod."""
+        """By the UID of the pod, as the next one."""
+        self._reasons: dict[str, tuple[str, datetime]] = {}
+        """Why a pod waits, and since when that is seen."""
 
     def look(
         self,
@@ -71,40 +81,78 @@ class Reporter:
     ) -> Iterator[TenantEvent]:
         """Yield the news about all pods; those that are gone are forgotten."""
         alive: dict[str, _Current] = {}
+        reasons: dict[str, tuple[str, datetime]] = {}
+        yielded = set[tuple[str, str]]()
         for pod in pods:
-            finding, before = findings.get(pod.metadata.uid), self._current.get(pod.metadata.uid)
-            # Without a finding it was not explained at this look.
-            current = self._news(pod, finding, before, claims, now) if finding else before
-            if current is not None:
-                alive[pod.metadata.uid] = current
-                yield from current.events
-        self._current = alive
+            uid = pod.metadata.uid
+            finding, before = findings.get(uid), self._current.get(uid)
+            seen = self._reasons.get(uid)
+            if finding is not None:
+                same = seen is not None and seen[0] == finding.reason
+                reasons[uid] = seen if seen and same else (finding.reason, now)
+            elif seen is not None:
+                reasons[uid] = seen
+            if pod.status.phase in _ENDED | {"Running"}:
+                current = _end(pod, before, claims, now)
+            elif finding is not None:
+                lasts = now - reasons[uid][1]
+                current = self._news(pod, finding, before, claims=claims, lasts=lasts, now=now)
+            else:
+                current = before  # it was not explained at this look
+            if current is None:
+                continue
+            alive[uid] = current
+            for event in current.events:
+                # Pods that share a claim are one reason for one Event on it.
+                if (event.uid, event.waits_for) not in yielded:
+                    yielded.add((event.uid, event.waits_for))
+                    yield event
+        self._current, self._reasons = alive, reasons
 
     def _news(
         self,
         pod: Pod,
         finding: Finding,
         before: _Current | None,
+        *,
         claims: Mapping[str, Claim],
+        lasts: timedelta,
         now: datetime,
     ) -> _Current | None:
-        waited_for = before.waits_for if before else ""
-        if pod.status.phase == "Running":
-            if not waited_for:
-                over = before is not None and now - before.since < QUIET
-                return before if over else None
-            note = f"{finding.message}; it waited for {waited_for}"
-            return _Current("", now, tuple(_events(pod, claims, "Running", waited_for, note)))
-        since = finding.since or pod.metadata.creation_timestamp
         reported = finding.layer in REPORTED or finding.reason == "CdiDeviceMissing"
-        due = since is not None and now - since >= self._after
-        quiet = before is not None and now - before.since < QUIET
-        if not (reported and due) or quiet or finding.reason in {waited_for, *NO_PROBLEM}:
+        if not reported or finding.reason in NO_PROBLEM or lasts < self._after:
             return before
+        same = before is not None and before.waits_for == finding.reason
+        if before is not None and timedelta() <= now - before.since < (AGAIN if same else QUIET):
+            return before
+        again = before.again + 1 if before and same else 0
         advice = f"; {finding.todo[0]}" if finding.todo else ""
         note = f"{finding.reason}: {finding.message}{advice}"
-        events = _events(pod, claims, f"WaitsIn{finding.layer}", finding.reason, note)
-        return _Current(finding.reason, now, tuple(events))
+        reason = f"WaitsIn{finding.layer}"
+        events = _events(
+            pod, claims, reason=reason, waits_for=finding.reason, note=note, again=again
+        )
+        return _Current(finding.reason, now, tuple(events), again)
+
+
+def _end(
+    pod: Pod, before: _Current | None, claims: Mapping[str, Claim], now: datetime
+) -> _Current | None:
+    """Return that a pod runs, or has run, that was warned: for a while, until it is posted."""
+    if before is None or not before.waits_for:
+        return before if before and timedelta() <= now - before.since < QUIET else None
+    where = f" on {pod.spec.node_name}" if pod.spec.node_name else ""
+    runs = "it runs" if pod.status.phase == "Running" else f"it has ended ({pod.status.phase})"
+    note = f"{runs}{where}; it waited for {before.waits_for}"
+    events = _events(
+        pod,
+        claims,
+        reason="WaitIsOver",
+        waits_for=before.waits_for,
+        note=note,
+        again=before.again,
+    )
+    return _Current("", now, tuple(events))
 
 
 def as_object(
@@ -127,22 +175,46 @@ def as_object(
         at=now,
         namespace=event.namespace,
         labels=labels,
-        key=event.waits_for,
+        key=f"{event.waits_for} {event.again}",
     )
     return event.namespace, made
 
 
 def _events(
-    pod: Pod, claims: Mapping[str, Claim], reason: str, waits_for: str, note: str
+    pod: Pod,
+    claims: Mapping[str, Claim],
+    *,
+    reason: str,
+    waits_for: str,
+    note: str,
+    again: int,
 ) -> Iterator[TenantEvent]:
     """Yield the Event on a pod, and the same on its claims."""
-    meta, kind = pod.metadata, "Normal" if reason == "Running" else "Warning"
+    meta, kind = pod.metadata, "Normal" if reason == "WaitIsOver" else "Warning"
     yield TenantEvent(
-        "Pod", meta.namespace, meta.name, meta.uid, reason, waits_for, note, type=kind
+        "Pod", meta.namespace, meta.name, meta.uid, reason, waits_for, again, note, type=kind
     )
     for key in pod.claim_keys()[:MOST_CLAIMS]:
         if (claim := claims.get(key)) is not None:
             on, text = claim.metadata, f"pod {meta.name}: {note}"
             yield TenantEvent(
-                "ResourceClaim", on.namespace, on.name, on.uid, reason, waits_for, text, type=kind
+                "ResourceClaim",
+                on.namespace,
+                on.name,
+                on.uid,
+                reason,
+                waits_for,
+                again,
+                text,
+                type=kind,
             )
+
+
+def in_turn(events: Iterable[TenantEvent]) -> list[TenantEvent]:
+    """Return the Events of all namespaces by turns: none takes the room of the others."""
+    before = Counter[str]()
+    ranked: list[tuple[int, TenantEvent]] = []
+    for event in events:
+        ranked.append((before[event.namespace], event))
+        before[event.namespace] += 1
+    return [event for _, event in sorted(ranked, key=lambda entry: entry[0])]

@@ -23,13 +23,29 @@ def binding(view: PodView) -> Finding | None:
             found = _in_use(view, claim) or _conditions(claim)
             if found is not None:
                 return found
-    return _elsewhere(view)
+    return _reserved(view) or _elsewhere(view)
+
+
+def _reserved(view: PodView) -> Finding | None:
+    """Return that a pod is about to be bound. Its condition still has the last refusal."""
+    names, uid = view.pod.claim_names(), view.pod.metadata.uid
+    claims = [*view.claims_of_pod()]
+    missing = len({*names.values()}) - len(claims)
+    if not names or missing or not all(each.is_reserved_for(uid) for each in claims):
+        return None
+    at = [each.status.allocation.allocation_timestamp for each in claims if each.status.allocation]
+    return Finding(
+        layer="Binding",
+        reason="BindingPending",
+        message="its claims are allocated and reserved for it, and the scheduler binds it to a "
+        "node: volumes may come first",
+        since=max(filter(None, at), default=None),
+    )
 
 
 def _in_use(view: PodView, claim: Claim) -> Finding | None:
     consumers = claim.status.reserved_for
-    mine = any(each.uid == view.pod.metadata.uid for each in consumers)
-    if mine or len(consumers) < MOST_CONSUMERS:
+    if claim.is_reserved_for(view.pod.metadata.uid) or len(consumers) < MOST_CONSUMERS:
         return None
     return Finding(
         layer="Binding",

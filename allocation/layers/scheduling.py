@@ -27,11 +27,7 @@ def scheduler(view: PodView) -> Finding | None:
     condition = view.pod.condition("PodScheduled")
     # The condition of a gate stays after the gate; one that waits for its devices has none yet.
     looked_at = condition is not None and condition.reason != "SchedulingGated"
-    reserved = any(
-        consumer.uid == uid
-        for claim in view.claims_of_pod()
-        for consumer in claim.status.reserved_for
-    )
+    reserved = any(claim.is_reserved_for(uid) for claim in view.claims_of_pod())
     if spec.node_name or looked_at or status.nominated_node_name or reserved:
         return None
     return Finding(

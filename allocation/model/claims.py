@@ -198,6 +198,10 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
         """The allocated devices; () while it waits."""
         return self.status.allocation.devices.results if self.status.allocation else ()
 
+    def is_reserved_for(self, uid: str) -> bool:
+        """Whether it is for this pod."""
+        return any(each.uid == uid for each in self.status.reserved_for)
+
     def conditions(self, result: Result) -> dict[str, Condition]:
         """Return what the driver says of an allocated device, by type."""
         return {

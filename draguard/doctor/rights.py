@@ -79,8 +79,14 @@ EXPLAINER = (
     Right("draguard.dev", "deviceincidents", WATCH),
     Right("", "events", READ),
     POSTS,
-    Right("coordination.k8s.io", "leases", ("get", "create"), namespaced=True),
-    Right("coordination.k8s.io", "leases", ("patch",), namespaced=True, name=EXPLAINER_ACCOUNT),
+    Right("coordination.k8s.io", "leases", ("create",), namespaced=True),
+    Right(
+        "coordination.k8s.io",
+        "leases",
+        ("get", "patch"),
+        namespaced=True,
+        name=EXPLAINER_ACCOUNT,
+    ),
 )
 AGENT = (
     Right("draguard.dev", "nodedevicehealths", ("get", "create")),

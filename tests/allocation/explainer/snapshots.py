@@ -104,7 +104,7 @@ class NoRemarks:
     def __init__(self, *events: Event) -> None:
         self._events = events
 
-    def templates(self, pod: Pod) -> frozenset[str]:
+    def templates(self, pod: Pod) -> frozenset[str] | None:
         names = {each.resource_claim_template_name for each in pod.spec.resource_claims}
         return frozenset(names - {""})
 

@@ -99,9 +99,18 @@ def test_what_a_pod_requests_of_extended_resources_is_pending() -> None:
     requests = {"requests": {"nvidia.com/gpu": "1"}}
     waits = pod(claim="", containers=[{"name": "main", "resources": requests}])
 
-    (found,) = states(pods=(waits,), reason="Insufficient")
+    findings = {waits.metadata.uid: finding("Insufficient")}
+
+    (found,) = missing_claims([waits], {}, findings, {"nvidia.com/gpu"})
 
     assert (found.state, found.reason) == ("Pending", "Insufficient")
+    assert [*missing_claims([waits], {}, findings, {"example.com/fuse"})] == []
+
+
+def test_a_claim_that_is_used_again_waits_since_its_pod() -> None:
+    (found,) = states(claim(created=1), pods=(pod(created=500),))
+
+    assert found.since == found.demanded == at(500)
 
 
 def test_nothing_is_missing_for_a_pod_on_a_node() -> None:

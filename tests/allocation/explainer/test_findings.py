@@ -2,11 +2,13 @@
 
 import msgspec
 
+from allocation.answers import Answers, OutOfTimeError
 from allocation.explainer.findings import EASE, Findings, Look
 from allocation.model.events import Event
+from allocation.model.pods import Pod
 from exporter.model.device import Device
-from tests.allocation.builders import DRIVER
-from tests.allocation.explainer.snapshots import NoRemarks, claim, look, pod, snapshot
+from tests.allocation.builders import DRIVER, evaluate
+from tests.allocation.explainer.snapshots import NoRemarks, at, claim, look, pod, snapshot
 
 
 class Clock:
@@ -162,3 +164,93 @@ def test_a_pod_whose_claim_is_allocated_where_it_may_not_run_says_so() -> None:
     assert reason(look(snapshot([waits], [placed]))) == "ClaimElsewhere"
     assert reason(look(snapshot([pod()], [nowhere]))) == "ClaimElsewhere"
     assert reason(look(snapshot([pod()], [placed]))) == "OtherResources"
+
+
+def test_a_claim_of_another_pod_is_never_named() -> None:
+    """Two pods that are alike, each with a claim that is allocated elsewhere and one that waits."""
+    names = (
+        {"name": "first", "resourceClaimName": "{}-placed"},
+        {"name": "second", "resourceClaimName": "{}-open"},
+    )
+
+    def alike(name: str) -> Pod:
+        claims = [
+            each | {"resourceClaimName": each["resourceClaimName"].format(name)} for each in names
+        ]
+        return pod(name, "", namespace=name, resourceClaims=claims)
+
+    pods = [alike("mine"), alike("theirs")]
+    claims = [
+        made
+        for name in ("mine", "theirs")
+        for made in (
+            claim(f"{name}-placed", "gpu-0", on="node-z", namespace=name),
+            claim(f"{name}-open", namespace=name),
+        )
+    ]
+    findings = Findings(Clock())
+
+    found = look(snapshot(pods, claims), findings).findings
+
+    assert len(findings.answers) == 1
+    assert "theirs" not in str(found["uid-mine-mine"])
+    assert "mine" not in found["uid-theirs-theirs"].message
+
+
+def test_each_namespace_has_its_turn() -> None:
+    crowd = [pod(f"train-{n}", f"job-{n}", namespace="crowd") for n in range(9)]
+    claims = [claim(f"job-{n}", count=2 + n, namespace="crowd") for n in range(9)]
+    given = snapshot([*crowd, pod()], [*claims, claim(count=99)])
+
+    found = look(given, Findings(Clock()), budget=3)
+
+    assert "uid-team-train" in found.findings
+    assert found.unexplained > 0
+
+
+def test_what_takes_too_long_is_not_known() -> None:
+    def check(_: int) -> None:
+        raise OutOfTimeError("too long")
+
+    given = snapshot([pod()], [claim()])
+
+    found = Findings(Clock()).look(given, Answers(evaluate, check), NoRemarks(), 60)
+
+    assert reason(found) == "NotEvaluated"
+
+
+def test_an_object_that_is_readable_again_makes_the_answer_anew() -> None:
+    findings = Findings(Clock(0))
+    bad = snapshot(
+        [pod()], [claim(count=2)], unreadable="this version cannot read 1 resourceslices"
+    )
+
+    assert reason(look(bad, findings)) == "NotEvaluated"
+    assert reason(look(snapshot([pod()], [claim(count=2)], seconds=101), findings)) == "TooFew"
+
+
+def test_a_template_that_cannot_be_read_leaves_the_reason_open() -> None:
+    class Unknown(NoRemarks):
+        def templates(self, pod: Pod) -> None:  # noqa: ARG002 - of all pods
+            return None
+
+    found = look(snapshot([pod()], [claim()]), remarks=Unknown())
+
+    assert (found.findings, found.unexplained) == ({}, 1)
+
+
+def test_pods_of_device_plugins_alone_are_not_explained() -> None:
+    requests = {"requests": {"example.com/fuse": "1"}}
+    fuse = pod(claim="", containers=[{"name": "main", "resources": requests}])
+
+    assert look(snapshot([fuse])).findings == {}
+
+
+def test_between_allocation_and_binding_a_pod_is_about_to_be_bound() -> None:
+    """Its condition still has the refusal of before."""
+    waits = pod()
+    given = snapshot([waits], [claim(device_name="gpu-0", reserved=[waits], allocated=90)])
+
+    found = look(given).findings["uid-team-train"]
+
+    assert (found.reason, found.since) == ("BindingPending", at(90))

@@ -9,8 +9,7 @@ from allocation.explainer.claim_states import ClaimState, State
 from allocation.explainer.families import CLAIM_FAMILIES, CLAIMS, OTHER, ROWS
 from allocation.explainer.rows import Progress, claim_rows
 from allocation.layers.finding import WaitReason
-from allocation.model.claims import Claim
-from tests.allocation.explainer.snapshots import at, claim
+from tests.allocation.explainer.snapshots import at
 
 
 def state(
@@ -34,9 +33,11 @@ def state(
     )
 
 
-def rows_of(*states: ClaimState, now: float = 600) -> rows.ClaimRows:
+def rows_of(
+    *states: ClaimState, now: float = 600, classes: Iterable[str] = ("gpu",)
+) -> rows.ClaimRows:
     since = {each.key: each.since for each in states if each.since is not None}
-    return claim_rows(states, since, at(now))
+    return claim_rows(states, since, at(now), classes)
 
 
 def test_claims_are_counted_by_state_and_reason() -> None:
@@ -91,79 +92,106 @@ def test_beyond_the_limit_sums_stay_right() -> None:
     assert found.dropped["claims"] == 6
 
 
-def steps(
-    progress: Progress, states: Iterable[ClaimState], now: float, **claims: Claim
-) -> list[tuple[str, str, float]]:
-    return list(
-        progress.look(states, {f"team/{name}": each for name, each in claims.items()}, at(now))
+def allocated(
+    name: State = "Running", *, demanded: float = 10, at_second: float = 12, uid: str = "u"
+) -> ClaimState:
+    found = state(state=name, since=None, uid=uid)
+    return msgspec.structs.replace(
+        found, driver="gpu.nvidia.com", demanded=at(demanded), allocated=at(at_second)
     )
 
 
+def steps(progress: Progress, states: Iterable[ClaimState], now: float) -> list[tuple[str, float]]:
+    return [(family, seconds) for family, _, seconds in progress.look(states, at(now))]
+
+
+ALLOCATION, START = "claim_allocation_seconds", "claim_start_seconds"
+
+
 def test_each_step_of_a_claim_is_counted_once() -> None:
-    progress, allocated = Progress(), claim(device_name="gpu-0", created=10, allocated=40)
-    assert steps(progress, [state()], 20, job=claim(created=10)) == []
+    progress = Progress()
+    assert steps(progress, [state(uid="u")], 20) == []
 
-    first = steps(progress, [state(state="Binding")], 50, job=allocated)
-    second = steps(progress, [state(state="Running", since=None)], 70, job=allocated)
+    first = steps(progress, [allocated("Binding", at_second=40)], 50)
+    second = steps(progress, [allocated(at_second=40)], 70)
 
-    assert first == [("claim_allocation_seconds", "gpu", 30)]
-    assert second == [("claim_start_seconds", "gpu", 30)]
-    assert steps(progress, [state(state="Running", since=None)], 90, job=allocated) == []
+    assert first == [(ALLOCATION, 30)]
+    assert second == [(START, 30)]
+    assert steps(progress, [allocated(at_second=40)], 90) == []
 
 
 def test_a_claim_that_came_and_runs_between_two_looks_has_both_steps() -> None:
-    progress, runs = Progress(), claim(device_name="gpu-0", created=10, allocated=12)
+    progress = Progress()
     steps(progress, [], 5)
 
-    found = steps(progress, [state(state="Running", since=None)], 15, job=runs)
-
-    assert [(family, seconds) for family, _, seconds in found] == [
-        ("claim_allocation_seconds", 2),
-        ("claim_start_seconds", 3),
-    ]
+    assert steps(progress, [allocated()], 15) == [(ALLOCATION, 2), (START, 3)]
 
 
 def test_what_was_there_at_the_start_is_not_counted() -> None:
-    runs = claim(device_name="gpu-0", created=10, allocated=12)
+    progress = Progress()
+    steps(progress, [allocated("Preparing")], 15)
 
-    assert steps(Progress(), [state(state="Running", since=None)], 15, job=runs) == []
+    assert steps(progress, [allocated()], 20) == []
+
+
+def test_a_second_pod_of_a_claim_is_no_second_start() -> None:
+    progress = Progress()
+    steps(progress, [], 5)
+    steps(progress, [allocated()], 15)
+    steps(progress, [allocated("Preparing")], 3600)
+
+    assert steps(progress, [allocated()], 36_000) == []
+
+
+def test_a_claim_that_is_used_again_counts_from_its_new_pod() -> None:
+    progress = Progress()
+    steps(progress, [], 5)
+    steps(progress, [allocated()], 15)
+    steps(progress, [state(uid="u")], 86_390)
+
+    again = steps(progress, [allocated(demanded=86_400, at_second=86_402)], 86_403)
+
+    assert again == [(ALLOCATION, 2), (START, 1)]
 
 
 def test_a_claim_of_the_same_name_is_another_one() -> None:
     progress = Progress()
-    runs = claim(device_name="gpu-0", created=10, allocated=12)
-    steps(progress, [state(state="Running", since=None)], 15, job=runs)
-    steps(progress, [state(uid="new")], 20, job=claim(created=18))
-    again = claim(device_name="gpu-0", created=18, allocated=24)
+    steps(progress, [], 5)
+    steps(progress, [allocated()], 15)
 
-    found = steps(progress, [state(state="Running", since=None, uid="new")], 25, job=again)
+    new = steps(progress, [allocated(uid="new", demanded=18, at_second=24)], 25)
 
-    assert [seconds for _, _, seconds in found] == [6, 1]
+    assert [seconds for _, seconds in new] == [6, 1]
 
 
 def test_a_state_without_a_date_begins_when_it_is_seen() -> None:
-    progress, left = Progress(), [state(state="Unused", since=None)]
+    progress, left = Progress(), [state("job", "Unused", "Unused", since=None)]
     steps(progress, left, 20)
     steps(progress, left, 50)
 
     assert progress.since() == {"team/job": at(20)}
 
 
-def test_classes_beyond_the_limit_are_counted_together() -> None:
-    progress = Progress()
-    steps(progress, [], 0)
-    states = [state(f"j-{n}", "Running", "Running", device_class=f"class-{n}") for n in range(105)]
-    claims = {f"j-{n}": claim(f"j-{n}", "gpu-0", created=0, allocated=1) for n in range(105)}
+def test_namespaces_take_turns_before_the_limit() -> None:
+    crowd = [state("a", namespace="crowd", device_class=f"class-{n}") for n in range(ROWS)]
+    classes = [each.device_class for each in crowd]
+    others = [state("b", namespace=f"team-{n}") for n in range(50)]
 
-    found = steps(progress, states, 5, **claims)
+    counts = rows_of(*crowd, *others, classes=["gpu", *classes]).rows["claims"]
 
-    assert len({name for _, name, _ in found}) == 101
-    assert OTHER in {name for _, name, _ in found}
+    assert {key[0] for key in counts} >= {f"team-{n}" for n in range(50)}
+    assert sum(counts.values()) == ROWS + 50
 
 
-def test_rows_are_values() -> None:
-    assert msgspec.to_builtins(rows_of(state()).dropped) == {
-        "claims": 0,
-        "claims_older": 0,
-        "claim_since_timestamp_seconds": 0,
-    }
+def test_a_class_that_does_not_exist_is_one_of_others() -> None:
+    invented = [state(f"job-{n}", device_class=f"class-{n}") for n in range(9)]
+
+    (key,) = rows_of(*invented).rows["claims"]
+
+    assert key[1] == OTHER
+
+
+def test_claims_that_wait_for_nothing_take_no_room() -> None:
+    found = rows_of(state("old", reason="NoPod"), state("gated", reason="SchedulingGated"))
+
+    assert found.rows["claim_since_timestamp_seconds"] == {}

@@ -4,7 +4,14 @@ from datetime import timedelta
 
 import msgspec
 
-from allocation.explainer.tenant_events import MOST_CLAIMS, QUIET, Reporter, TenantEvent, as_object
+from allocation.explainer.tenant_events import (
+    MOST_CLAIMS,
+    QUIET,
+    Reporter,
+    TenantEvent,
+    as_object,
+    in_turn,
+)
 from allocation.layers.finding import Finding, Layer, WaitReason
 from allocation.model.pods import Pod
 from tests.allocation.explainer.snapshots import at, claim, pod
@@ -31,8 +38,9 @@ def name_of(event: TenantEvent) -> str:
 def test_pod_and_claim_get_one_warning() -> None:
     reporter = Reporter(timedelta(seconds=60))
 
-    assert events(reporter, [pod()], finding(), 59) == []
-    found = events(reporter, [pod()], finding(), 61)
+    assert events(reporter, [pod()], finding(), 5000) == []
+    assert events(reporter, [pod()], finding(), 5059) == []
+    found = events(reporter, [pod()], finding(), 5061)
 
     assert [(each.kind, each.name, each.reason, each.type) for each in found] == [
         ("Pod", "train", "WaitsInAllocation", "Warning"),
@@ -40,7 +48,40 @@ def test_pod_and_claim_get_one_warning() -> None:
     ]
     assert found[0].note == "Allocated: none is free; wait"
     assert found[1].note == "pod train: Allocated: none is free; wait"
-    assert events(reporter, [pod()], finding(), 5000) == found, "the same again is posted once"
+    assert events(reporter, [pod()], finding(), 6000) == found, "the same again is posted once"
+
+
+def test_a_reason_that_does_not_last_is_no_event() -> None:
+    """As after the gate of a queue is lifted: the scheduler looks a moment later."""
+    reporter = Reporter(timedelta(seconds=60))
+    events(reporter, [pod()], finding("NoScheduler", "Scheduling"), 5000)
+
+    assert events(reporter, [pod()], finding(), 5030) == []
+    assert events(reporter, [pod()], finding(), 5080) == []
+
+
+def test_a_pod_that_waits_for_longer_than_events_are_kept_gets_another_one() -> None:
+    reporter = Reporter(timedelta())
+    first = events(reporter, [pod()], finding(), 1)
+
+    second = events(reporter, [pod()], finding(), 3601)
+
+    assert name_of(second[0]) != name_of(first[0])
+
+
+def test_pods_that_share_a_claim_are_one_event_on_it() -> None:
+    many = [pod(f"train-{n}") for n in range(3)]
+
+    found = events(Reporter(timedelta()), many, finding(), 1)
+
+    assert [each.kind for each in found].count("ResourceClaim") == 1
+
+
+def test_namespaces_take_turns() -> None:
+    crowd = events(Reporter(timedelta()), [pod(f"a-{n}", "none") for n in range(3)], finding(), 1)
+    other = msgspec.structs.replace(crowd[0], namespace="z", name="other")
+
+    assert [each.namespace for each in in_turn([*crowd, other])] == ["team", "z", "team", "team"]
 
 
 def test_the_figures_of_a_reason_make_no_other_event() -> None:
@@ -71,10 +112,19 @@ def test_a_pod_that_runs_gets_one_normal_event_if_it_had_a_warning() -> None:
 
     found = events(reporter, [runs], over, 3)
 
-    assert {(each.type, each.reason) for each in found} == {("Normal", "Running")}
-    assert found[0].note == "none is free; it waited for Allocated"
+    assert {(each.type, each.reason) for each in found} == {("Normal", "WaitIsOver")}
+    assert found[0].note == "it runs on node-a; it waited for Allocated"
     assert events(reporter, [runs], over, 4) == found, "until it is surely posted"
     assert events(reporter, [runs], over, LATER + 4) == []
+
+
+def test_a_pod_that_has_ended_before_it_was_seen_to_run_waits_no_more() -> None:
+    reporter = Reporter(timedelta())
+    events(reporter, [pod()], finding(), 1)
+
+    found = events(reporter, [pod(phase="Succeeded")], None, 2)
+
+    assert found[0].note == "it has ended (Succeeded); it waited for Allocated"
 
 
 def test_a_pod_that_is_not_explained_at_one_look_keeps_its_event() -> None:

@@ -1,0 +1,121 @@
+"""What is read of pods one by one: a few at each look, the oldest first, each namespace in turn."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+
+from allocation.explainer.observe import Observer
+from allocation.explainer.remarks import AT_ONCE, PodRemarks
+from allocation.model.pods import Pod
+from kubeapi.client import ApiError, Client, NotFound
+from tests.allocation.explainer.snapshots import at, pod
+
+EVENTS = b'{"items": [{"metadata": {"name": "e"}, "reason": "Failed", "message": "m"}]}'
+
+
+class Server:
+    """Answers each reading; notes what was read."""
+
+    def __init__(self, error: ApiError | None = None) -> None:
+        self.error = error
+        self.read: list[str] = []
+        self.dra = "/apis/resource.k8s.io/v1"
+
+    def sibling(self, _: float) -> "Server":
+        return self
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        self.read.append((params or {}).get("fieldSelector", path))
+        if self.error is not None:
+            raise self.error
+        return EVENTS
+
+
+def remarks(server: Server) -> PodRemarks:
+    return PodRemarks(cast("Client", server), cast("Observer", server))
+
+
+def of_template(name: str = "train") -> Pod:
+    named = [{"name": "gpu", "resourceClaimTemplateName": "large"}]
+    return pod(name, "", resourceClaims=named)
+
+
+def look(found: PodRemarks, *pods: Pod, seconds: float = 100) -> None:
+    found.read(pods, at(seconds))
+
+
+def test_the_events_of_a_pod_that_hangs_are_read() -> None:
+    server, hangs = Server(), pod(node="node-a")
+    found = remarks(server)
+
+    look(found, hangs)
+
+    assert [each.reason for each in found.events(hangs)] == ["Failed"]
+    look(found, hangs, seconds=120)
+    assert len(server.read) == 1
+    look(found, hangs, seconds=140)
+    assert len(server.read) == 2
+
+
+@pytest.mark.parametrize(
+    "other", [pod(), pod(node="node-a", phase="Running"), pod(node="node-a", created=95)]
+)
+def test_nothing_is_read_of_other_pods(other: Pod) -> None:
+    server = Server()
+
+    look(remarks(server), other)
+
+    assert server.read == []
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (None, frozenset({"large"})),
+        (NotFound("gone", status=404), frozenset[str]()),
+        (ApiError("forbidden", status=403), None),
+        (ApiError("busy", status=429), None),
+    ],
+)
+def test_a_template_exists_or_not_or_is_unknown(
+    error: ApiError | None, expected: frozenset[str] | None
+) -> None:
+    found = remarks(Server(error))
+
+    look(found, of_template())
+
+    assert found.templates(of_template()) == expected
+
+
+def test_a_template_that_was_not_read_yet_is_unknown() -> None:
+    assert remarks(Server()).templates(of_template()) is None
+
+
+def test_a_crowd_takes_no_turn_of_another_namespace() -> None:
+    crowd = [pod(f"train-{n}", node="node-a", namespace="crowd") for n in range(3 * AT_ONCE)]
+    server, other = Server(), pod(node="node-a")
+
+    look(remarks(server), *crowd, other)
+
+    assert len(server.read) == AT_ONCE
+    assert "involvedObject.uid=uid-team-train" in server.read
+
+
+def test_all_of_a_crowd_have_their_turn() -> None:
+    crowd = [pod(f"train-{n}", node="node-a") for n in range(3 * AT_ONCE)]
+    server = Server()
+    found = remarks(server)
+
+    for seconds in (100, 102, 104):
+        look(found, *crowd, seconds=seconds)
+
+    assert len({*server.read}) == 3 * AT_ONCE
+
+
+def test_what_is_read_of_pods_that_are_gone_is_forgotten() -> None:
+    found, hangs = remarks(Server()), pod(node="node-a")
+    look(found, hangs)
+    look(found)
+
+    assert found.events(hangs) == ()
