@@ -117,7 +117,11 @@ OWN_FAMILIES: tuple[Family, ...] = (
         "Pods that wait and whose reason is not known yet: for want of time, or because a "
         "template cannot be read.",
     ),
-    _own("reason_age_seconds", "How old the oldest reason is that is exported."),
+    _own(
+        "reason_age_seconds",
+        "How old the oldest reason is that is exported, of those that may have changed since; 0: "
+        "none may have.",
+    ),
     _own("rows_dropped", "Rows that were added up or left out because of a limit.", "family"),
     _counted(
         "events",

@@ -99,7 +99,7 @@ class Look(msgspec.Struct, frozen=True):
     unexplained: int
     """Pods without any, for want of time."""
     oldest: datetime | None
-    """Of the answers that are in `findings`."""
+    """Of the answers in `findings`, of those that may have changed since they were computed."""
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -196,13 +196,13 @@ class Findings:
                 waiting.setdefault(each.kind, []).append(each)
         self._on_nodes = on_nodes
         self._answer(snapshot, waiting, answers, budget)
-        used = [self.answers[kind] for kind in waiting if kind in self.answers]
+        stale = [each.at for each in self.answers.values() if each.basis != snapshot.basis]
         for kind, pods in waiting.items():
             if kind in self.answers:
                 findings |= _with_answer(pods, self.answers[kind].outcome)
             else:
                 unexplained += len(pods)
-        return Look(findings, unexplained, min((each.at for each in used), default=None))
+        return Look(findings, unexplained, min(stale, default=None))
 
     def _on_node(
         self,

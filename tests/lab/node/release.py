@@ -105,10 +105,16 @@ class Release:
             and "deletionTimestamp" not in pod["metadata"]
         ]
 
+    def controllers(self) -> list[str]:
+        """Return the components that are Deployments: a kept chart has fewer."""
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+        names = [each["metadata"]["name"] for each in self._node.items(path)]
+        return [name.removeprefix("draguard-") for name in sorted(names)]
+
     def await_ready(self, *components: str) -> float:
         """Wait until a pod of each component is Ready, and all are; returns the seconds."""
         began = time.monotonic()
-        requested = components or ("exporter", "remediator", "explainer")
+        requested = components or ("exporter", *self.controllers())
 
         def ready() -> bool:
             found = {component: self.pods(component) for component in requested}
@@ -122,7 +128,7 @@ class Release:
 
     def await_rolled_out(self) -> None:
         """Wait until no pod of the revision before is left; returns when all are Ready."""
-        controllers = [f"deployment/draguard-{name}" for name in ("remediator", "explainer")]
+        controllers = [f"deployment/draguard-{name}" for name in self.controllers()]
         for workload in ("daemonset/draguard-exporter", *controllers):
             within = f"--timeout={READY_SECONDS:.0f}s"
             rollout = ("rollout", "status", workload, within, f"--namespace={NAMESPACE}")
