@@ -11,13 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from alerts.table import recorded
+from allocation.explainer.families import FAMILIES as EXPLAINER
 from deploy.program import run
 from deploy.sources import CHART, ROOT
 from exporter.metrics import counters, fields
 from exporter.metrics.families import METRICS
 from exporter.metrics.render import DROPPED
 from exporter.self_metrics import SelfMetrics
-from remediator.controller.metric_table import FAMILIES
+from remediator.controller.metric_table import FAMILIES as REMEDIATOR
 
 KEPT = ROOT / "tests" / "deploy" / "releases"
 NAMES = "names.txt"
@@ -45,7 +46,7 @@ def _names() -> Iterator[tuple[str, ...]]:
     for line in SelfMetrics("").text().decode().splitlines():
         if line.startswith("# TYPE "):
             yield tuple(line.split()[2:4])
-    for family in FAMILIES:
+    for family in (*REMEDIATOR, *EXPLAINER):
         yield family.full_name, family.kind, ",".join(family.labels)
     for recording in recorded():
         yield recording.name, "record"

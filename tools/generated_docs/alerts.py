@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from alerts.claim_reasons import CANNOT, QUIET
 from alerts.rule import Alert
 from alerts.table import GROUPS, alerts, recorded
 from tools.generated_docs.table import Tables
@@ -32,4 +33,18 @@ def _recorded() -> Iterator[Sequence[str]]:
         yield f"`{series.name}`", series.says
 
 
-TABLES: Tables = {"alerts": _alerts, "times": _times, "recorded": _recorded}
+def _claim_reasons() -> Iterator[Sequence[str]]:
+    """Give for each reason of a pending claim its alert, and why it is that one."""
+    yield "reason", "alert", "why"
+    for alert, reasons in (("DraguardClaimCannotBeAllocated", CANNOT), ("none", QUIET)):
+        for reason, why in reasons.items():
+            yield f"`{reason}`", alert, why
+    yield "any other", "DraguardClaimPending", "waiting may cure it"
+
+
+TABLES: Tables = {
+    "alerts": _alerts,
+    "claim-reasons": _claim_reasons,
+    "times": _times,
+    "recorded": _recorded,
+}

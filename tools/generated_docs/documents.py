@@ -6,6 +6,7 @@ from pathlib import Path
 from tools.generated_docs import (
     alerts,
     architecture,
+    explainer,
     exporter,
     install,
     metrics,
@@ -18,6 +19,7 @@ FOLDER = Path(__file__).parents[2] / "docs"
 DOCUMENTS: Mapping[str, Tables] = {
     "alerts.md": alerts.TABLES,
     "architecture.md": architecture.TABLES,
+    "explainer.md": explainer.TABLES,
     "exporter.md": exporter.TABLES,
     "install.md": install.TABLES,
     "metrics.md": metrics.TABLES,

@@ -10,7 +10,8 @@ from serving.families import Family
 from tools.generated_docs.table import Tables
 
 
-def _rows(families: Iterable[Family]) -> Iterator[Sequence[str]]:
+def family_rows(families: Iterable[Family]) -> Iterator[Sequence[str]]:
+    """Yield the rows of a table of metrics."""
     yield "metric", "type", "labels", "what it says"
     for family in families:
         labels = ", ".join(f"`{label}`" for label in family.labels)
@@ -18,7 +19,7 @@ def _rows(families: Iterable[Family]) -> Iterator[Sequence[str]]:
 
 
 TABLES: Tables = {
-    "families": partial(_rows, OWN_FAMILIES),
-    "lifecycle-families": partial(_rows, LIFECYCLE_FAMILIES),
-    "cluster-families": partial(_rows, CLUSTER_FAMILIES),
+    "families": partial(family_rows, OWN_FAMILIES),
+    "lifecycle-families": partial(family_rows, LIFECYCLE_FAMILIES),
+    "cluster-families": partial(family_rows, CLUSTER_FAMILIES),
 }
