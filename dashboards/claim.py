@@ -1,14 +1,12 @@
-"""Claims: what each was given, what it uses, how its devices are, and which are pending. Pure."""
+"""Claims: what each was given, what it uses, how its devices are, and which wait. Pure."""
 
-from dashboards import annotations, health, held, incidents, links, stats, variables
+from dashboards import annotations, health, held, incidents, links, stats, variables, waiting
 from dashboards.catalogue import CLAIM as BOARD
 from dashboards.panel import (
-    ORANGE,
     PLAIN,
     RED,
     Column,
     Dashboard,
-    Meaning,
     Panel,
     Query,
     Row,
@@ -32,7 +30,7 @@ from dashboards.promql import (
     once,
 )
 
-_CHOSEN = 'dra_claim_namespace=~"$namespace", dra_claim_name=~"$claim"'
+_CHOSEN = 'dra_claim_namespace=~"$namespace", dra_claim_name=~"$claim", dra_claim_name!=""'
 _CLAIM = "dra_claim_namespace, dra_claim_name"
 _HELD = numbered(holders(FLEET, _CHOSEN), HELD)
 _DEVICE = "GPU {{GPU}} {{GPU_I_PROFILE}} {{GPU_I_ID}}"
@@ -54,9 +52,6 @@ _USED = _sum("draguard_claim_memory_used_bytes")
 _SHARE = f"{_USED} / ({_DECLARED} > 0)"
 _BUSY = of_holders(once("Hostname, UUID, GPU_I_ID", f"({busy(HELD)})"), _HELD)
 _HEALTH = of_holders_gpus(f"max by (cluster, Hostname, UUID) ({health.state(HELD)})", _HELD)
-_PENDING = once(
-    f"{_CLAIM}, reason", of_cluster("draguard_claim_pending_since_timestamp_seconds", _CHOSEN)
-)
 
 
 _NOW: tuple[Panel, ...] = (
@@ -91,23 +86,8 @@ _NOW: tuple[Panel, ...] = (
         empty=_NOT_REPORTED,
         unit="bytes",
     ),
-    stats.number(
-        "Pending claims",
-        "Claims without a device that a pod waits for. The table below has the reasons. Unknown "
-        "without remediator data.",
-        f"count({_PENDING}) or 0 * max({of_cluster('draguard_claims')})",
-        stats.NOTABLE,
-        empty="no remediator data",
-    ),
-    stats.number(
-        "Longest pending",
-        "How long the oldest pending claim has waited for a device.",
-        f"max(time() - {_PENDING})",
-        (Step(-3600, PLAIN), Step(600, ORANGE), Step(3600, RED)),
-        empty="none of these claims is pending",
-        unit="s",
-        none="None, or no leader",
-    ),
+    waiting.longest(),
+    waiting.explainer(),
 )
 
 
@@ -158,39 +138,6 @@ def _devices() -> Table:
 
 def _whole(expr: str) -> str:
     return filled(expr, "GPU_I_ID", "whole GPU")
-
-
-def _pending() -> Table:
-    return Table(
-        title="Pending claims and reasons",
-        says="The 200 oldest claims that a pod waits for. Tainted: enough devices would be free "
-        "without Draguard's taints. NoneFree: no node has enough free devices, tainted or not. "
-        "Other: enough are free and the scheduler has another reason, or the DeviceClass is not "
-        "one of NVIDIA's own.",
-        queries=(
-            Query(
-                expr=f"time() - {_PENDING}", value="age", empty="none of these claims is pending"
-            ),
-        ),
-        none="No pending claims (unknown while no remediator leads)",
-        columns=(
-            Column(source="cluster", title="Cluster", none="-"),
-            Column(source="dra_claim_namespace", title="Namespace"),
-            Column(source="dra_claim_name", title="Claim"),
-            Column(source="reason", title="Reason", meanings=_WHY, width=180),
-            Column(source="age", title="Pending for", unit="s"),
-        ),
-        sort="Pending for",
-        width=24,
-        height=4,
-    )
-
-
-_WHY = (
-    Meaning("Tainted", "devices tainted", ORANGE),
-    Meaning("NoneFree", "no free device", PLAIN),
-    Meaning("Other", "another reason", PLAIN),
-)
 
 
 def _graph(
@@ -274,9 +221,15 @@ DASHBOARD = Dashboard(
         Row(title="Current state", panels=_NOW),
         Row(title="Allocated devices", panels=(_devices(), _states())),
         Row(
-            title="Affected pods and pending claims",
-            panels=(incidents.hit_table(FLEET, matchers=_CHOSEN), _pending()),
+            title="Waiting claims",
+            panels=(
+                waiting.states(),
+                waiting.by_class(),
+                *waiting.over_time(),
+                waiting.oldest(),
+            ),
         ),
+        Row(title="Affected pods", panels=(incidents.hit_table(FLEET, matchers=_CHOSEN),)),
         Row(title="Usage over time", panels=_over_time()),
         Row(title="Pods", panels=(held.holders_table(HELD, matchers=_CHOSEN),)),
     ),

@@ -10,6 +10,7 @@ from dashboards import (
     links,
     stats,
     variables,
+    waiting,
 )
 from dashboards.catalogue import FLEET as BOARD
 from dashboards.panel import (
@@ -99,21 +100,6 @@ def _exporters_down() -> Stat:
     )
 
 
-def _waiting() -> Stat:
-    claims = once(
-        "dra_claim_namespace, dra_claim_name",
-        of_cluster("draguard_claim_pending_since_timestamp_seconds"),
-    )
-    return stats.number(
-        "Pending claims",
-        "ResourceClaims without a device that a pod waits for. The claim dashboard lists them "
-        "with reasons. Unknown without remediator data.",
-        f"count({claims}) or 0 * max({of_cluster('draguard_claims')})",
-        stats.NOTABLE,
-        empty="no remediator data",
-    )
-
-
 def _sources_down() -> str:
     return f"({at_nodes('draguard_source_up', _CONFIGURED)}) == 0"
 
@@ -148,7 +134,7 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
         stats.BAD,
         empty=f"NVML is down everywhere, or {_NO_DATA}",
     ),
-    _waiting(),
+    waiting.pending(),
     idle.count(),
 )
 

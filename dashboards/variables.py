@@ -4,7 +4,8 @@ from dashboards.catalogue import Board
 from dashboards.panel import Variable
 
 ANY = ".*"
-"""Also matches series without the label: with a single cluster there may be no `cluster`."""
+"""Also matches series without the label: with a single cluster there may be no `cluster`, and what
+a pod waits for may have no claim yet."""
 
 _DATASOURCE = Variable(
     name="datasource", title="Data source", says="The Prometheus server to query"
@@ -29,16 +30,15 @@ _UUID = Variable(
     says="A GPU by its UUID, with its slices",
     query='label_values(draguard_gpu_info{cluster=~"$cluster", Hostname=~"$node"}, UUID)',
 )
-_CLAIMED = (
-    '{__name__=~"draguard_device_allocation_info|draguard_claim_pending_since_timestamp_seconds"'
-)
+_CLAIMED = '{__name__=~"draguard_device_allocation_info|draguard_claim_since_timestamp_seconds"'
+_NAMESPACED = '{__name__=~"draguard_device_allocation_info|draguard_claims"'
 _NAMESPACE = Variable(
     name="namespace",
     title="Namespace",
     says="Namespaces with claims that hold or wait for a device",
-    query=f'label_values({_CLAIMED}, cluster=~"$cluster"}}, dra_claim_namespace)',
+    query=f'label_values({_NAMESPACED}, cluster=~"$cluster"}}, dra_claim_namespace)',
     many=True,
-    every=".+",
+    every=ANY,
 )
 _CLAIM = Variable(
     name="claim",
@@ -47,7 +47,7 @@ _CLAIM = Variable(
     query=f'label_values({_CLAIMED}, cluster=~"$cluster", dra_claim_namespace=~"$namespace"}}, '
     "dra_claim_name)",
     many=True,
-    every=".+",
+    every=ANY,
 )
 _INCIDENT = Variable(
     name="incident",
@@ -62,7 +62,7 @@ _HELD = Variable(
     title="GPUs allocated",
     says="The GPUs of these claims; queries are limited to them",
     query='label_values(draguard_device_allocation_info{cluster=~"$cluster", '
-    'dra_claim_namespace=~"$namespace", dra_claim_name=~"$claim"}, UUID)',
+    'dra_claim_namespace=~"$namespace", dra_claim_name=~"$claim", dra_claim_name!=""}, UUID)',
     found=True,
 )
 _ALL = (_DATASOURCE, _CLUSTER, _NODE, _UUID, _NAMESPACE, _CLAIM, _INCIDENT)

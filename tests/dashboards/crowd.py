@@ -155,8 +155,6 @@ draguard_correlation_in_force{{reason="SameCause"}} 1
 draguard_incidents_omitted 1
 draguard_agent_stale{{node="{NODE}"}} 0
 draguard_agent_stale{{node="node-z"}} 1
-draguard_claims{{state="pending"}} 1
-draguard_claim_pending_since_timestamp_seconds{{dra_claim_namespace="team",dra_claim_name="wait",reason="Tainted"}} -100
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="free",taint="none"}} 1
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="allocated",taint="none"}} 1
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="allocated",taint="draguard"}} 2
@@ -164,6 +162,24 @@ draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="free"
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="unknown",taint="unknown"}} 1
 draguard_devices{{driver="gpu.nvidia.com",type="mig",product="H100",profile="1g.10gb",state="free",taint="other"}} 1
 {_incident("one", SICK, phase, what)}
+"""  # noqa: E501 - lines of a page
+
+
+_WAITS = 'dra_claim_namespace="team",dra_claim_name="wait",pod_name="wait-0"'
+_TOOK = "\n".join(
+    f'draguard_claim_{step}_seconds_bucket{{dra_device_class="gpu",le="{le}"}} 5'
+    for step in ("allocation", "start")
+    for le in ("60.0", "+Inf")
+)
+EXPLAINER = f"""
+draguard_explainer_leader 1
+draguard_explainer_build_info{{version="1"}} 1
+draguard_explainer_rows_dropped{{family="claims"}} 0
+draguard_claims{{dra_claim_namespace="team",dra_device_class="gpu",state="Pending",reason="Tainted"}} 1
+draguard_claims{{dra_claim_namespace="team",dra_device_class="gpu",state="Running",reason="Running"}} 3
+draguard_claims_older{{dra_claim_namespace="team",state="Pending",reason="Tainted",age="1m"}} 1
+draguard_claim_since_timestamp_seconds{{{_WAITS},dra_device_class="gpu",state="Pending",reason="Tainted"}} -100
+{_TOOK}
 """  # noqa: E501 - lines of a page
 
 
@@ -175,6 +191,7 @@ class Target(NamedTuple):
 
 EXPORTS = Target('job="exporter",instance="10.0.0.1:9400",node="node-a",pod="e-1"', EXPORTER)
 LEADS = Target('job="remediator",instance="10.0.1.1:9401",pod="r-1"', remediator(1))
+EXPLAINS = Target('job="explainer",instance="10.0.1.4:9403",pod="x-1"', EXPLAINER)
 FOLLOWS = Target('job="remediator",instance="10.0.1.2:9401",pod="r-2"', remediator(0))
 DEAD = Target(
     'job="exporter",instance="10.0.0.9:9400",node="node-x",pod="e-9"', EXPORTER, down=True
@@ -193,7 +210,7 @@ def more(target: Target, label: str) -> Target:
 NEW_POD = Target(EXPORTS.labels.replace("10.0.0.1", "10.0.0.2").replace("e-1", "e-2"), EXPORTER)
 KUBELET = Target('job="kubelet",instance="10.0.0.1:9400",node="node-a"', "", down=True)
 """Another program at the address of the exporter, as where addresses are names of nodes."""
-PROGRAMS = (EXPORTS, LEADS, FOLLOWS, DEAD)
+PROGRAMS = (EXPORTS, LEADS, FOLLOWS, EXPLAINS, DEAD)
 PAIR = tuple(more(target, f'prometheus_replica="{n}"') for target in PROGRAMS for n in "ab")
 TWO_JOBS = (*PROGRAMS, *(again(target, 'job="', 'job="annotated-') for target in PROGRAMS))
 RENUMBERED = EXPORTER.replace('gpu="2"', 'gpu="1"').replace("580.95.05", "590.1")

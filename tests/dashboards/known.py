@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from allocation.explainer.families import FAMILIES as EXPLAINER
 from dashboards.promql import NUMBER
 from exporter.metrics import counters, families
 from exporter.metrics.families_claims import HOLDER
 from exporter.self_metrics import SelfMetrics
-from remediator.controller.metric_table import FAMILIES
+from remediator.controller.metric_table import FAMILIES as REMEDIATOR
+from serving.families import Family
 
 SCRAPED = frozenset({"cluster", "instance", "job", "node"})
 """Labels that the scrape may add; `node` by our PodMonitor."""
@@ -41,12 +43,13 @@ def _of_exporter_itself() -> dict[str, Known]:
     return {name: Known(labels, kind == "counter") for name, kind in reported}
 
 
-def _of_remediator() -> dict[str, Known]:
+def _of_controllers() -> dict[str, Known]:
+    families: tuple[Family, ...] = (*REMEDIATOR, *EXPLAINER)
     plain = {
         family.full_name: Known(frozenset(family.labels), family.kind == "counter")
-        for family in FAMILIES
+        for family in families
     }
-    histograms = (family for family in FAMILIES if family.kind == "histogram")
+    histograms = (family for family in families if family.kind == "histogram")
     buckets = {
         f"{family.full_name}_bucket": Known(frozenset({*family.labels, "le"}), counter=True)
         for family in histograms
@@ -59,7 +62,7 @@ FAMILIES_KNOWN: Mapping[str, Known] = {
     **_of_exporter(),
     **_of_counters_file(),
     **_of_exporter_itself(),
-    **_of_remediator(),
+    **_of_controllers(),
 }
 """Of a default install: a panel on a field that the counters file leaves out would be blank."""
 LABELS = SCRAPED.union({NUMBER}, *(family.labels for family in FAMILIES_KNOWN.values()))

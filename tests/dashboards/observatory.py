@@ -14,9 +14,10 @@ from pathlib import Path
 import msgspec
 
 from dashboards.boards import BoardQuery
-from simulator.cluster.workloads import DRIVER, gpu_request, mig_request
+from simulator.cluster.workloads import DRIVER, claim, gpu_request, mig_request
 from simulator.node import SimulatedNode
 from tests.chain.scene import Scene
+from tests.chain.test_cluster_metrics import Page
 from tests.dashboards import crowd
 from tests.exporter.live.stage import connection
 from tests.exporter.running import Exporter, free_port
@@ -42,6 +43,7 @@ STALE_AFTER = 20
 """Seconds of silence after which an agent is not believed; its Lease is renewed each second, and a
 busy machine may stop it for some."""
 EXPORTER_JOB, REMEDIATOR_JOB = "draguard-exporter", "draguard-remediator"
+EXPLAINER_JOB = "draguard-explainer"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -64,7 +66,7 @@ class Observatory:
             "--lease-interval=1",
             f"--sample-deadline={HANGS_AFTER}",
         )
-        self.remediator_port = free_port()
+        self.remediator_port, self.explainer_port = free_port(), free_port()
         scene.policy(WATCHING)
 
     def start(self) -> None:
@@ -77,6 +79,12 @@ class Observatory:
         listen = f"127.0.0.1:{self.remediator_port}"
         remediator = self.scene.remediator("--listen", listen, "--stale-after", str(STALE_AFTER))
         remediator.await_saying(f"{NODE}: 4 healthy")
+        self.scene.explainer("--listen", f"127.0.0.1:{self.explainer_port}")
+        # Only what it sees allocated and started is counted.
+        page = Page(self.explainer_port)
+        await_true("the explainer has looked", partial(_has_looked, page))
+        alone = claim("alone", gpu_request())
+        self.scene.cluster.add("resource.k8s.io/v1", "resourceclaims", alone)
         self.scene.train("train", 3, gpu_request())
         self.scene.train("infer", 3, mig_request("1g.10gb"))
         self.show_to_the_kubelet()
@@ -91,6 +99,7 @@ class Observatory:
         return {
             EXPORTER_JOB: f"127.0.0.1:{self.exporter.port}",
             REMEDIATOR_JOB: f"127.0.0.1:{self.remediator_port}",
+            EXPLAINER_JOB: f"127.0.0.1:{self.explainer_port}",
         }
 
     def slices(self) -> list[str]:
@@ -129,11 +138,18 @@ class Observatory:
         return int(device.rpartition("-")[2])
 
 
+def _has_looked(page: Page) -> bool:
+    try:
+        return bool(page.samples("draguard_explainer_rows_dropped"))
+    except OSError:
+        return False
+
+
 VARIABLES: Mapping[str, str] = {
     "cluster": CLUSTER,
     "node": NODE,
-    "namespace": ".+",
-    "claim": ".+",
+    "namespace": ".*",
+    "claim": ".*",
     "held": ".+",
     "incident": ".*",
     "instance": ".+",
@@ -231,9 +247,10 @@ Scenario = Callable[[Observatory, Prometheus], None]
 
 def healthy(observatory: Observatory, prometheus: Prometheus) -> None:
     del observatory
-    for name in (EXPORTER_JOB, REMEDIATOR_JOB):
+    for name in (EXPORTER_JOB, REMEDIATOR_JOB, EXPLAINER_JOB):
         await_answer(prometheus, f"{name} is up", f'up{{job="{name}"}} == 1')
     await_answer(prometheus, "claims hold devices", "draguard_device_allocation_info")
+    await_answer(prometheus, "claims run", 'draguard_claims{state="Running"}')
     # Rates need two scrapes that both have the series.
     await_answer(prometheus, "time goes on", "count_over_time(draguard_gpu_info[1m]) > 5")
 
@@ -265,7 +282,7 @@ def its_pod_is_moved(observatory: Observatory, prometheus: Prometheus) -> None:
     await_answer(
         prometheus,
         "its successor finds no device",
-        'draguard_claim_pending_since_timestamp_seconds{reason="Tainted"}',
+        'draguard_claim_since_timestamp_seconds{state="Pending", reason=~"Allocated|Tainted"}',
     )
     observatory.show_to_the_kubelet()
     drained = "draguard_remediator_time_to_drain_seconds_count > 0"
@@ -300,6 +317,10 @@ def the_lost_gpu_is_back(observatory: Observatory, prometheus: Prometheus) -> No
     observatory.show_to_the_kubelet()
     held = 'count(count by (UUID) (draguard_device_allocation_info{dra_claim_name!=""})) == 4'
     await_answer(prometheus, "all GPUs are held", held)
+    waits = 'draguard_claims{state="Pending", reason!="NoPod"}'
+    running = f'draguard_claims{{state="Running"}} unless on () {waits}'
+    await_answer(prometheus, "the claim runs", running)
+    await_answer(prometheus, "one has waited for a minute", 'draguard_claims_older{age="1m"}')
 
 
 def the_kubelet_does_not_answer(observatory: Observatory, prometheus: Prometheus) -> None:
