@@ -16,6 +16,7 @@ MISSING = "node_device:draguard_gpu_missing:max"
 COUNTED = "node:draguard_gpus_shown:count"
 EXPORTERS = "job:draguard_exporters:count"
 REMEDIATORS = "job:draguard_remediators:count"
+EXPLAINERS = "job:draguard_explainers:count"
 
 _BUSY = "slice:draguard_busy:ratio"
 _HELD = "claim_slice:draguard_allocated:bool"
@@ -82,6 +83,14 @@ OF_SENSORS = (
     ),
 )
 """For the alerts on exporters. Each group records its own series: no evaluation delay."""
+
+OF_EXPLAINERS = (
+    Recording(
+        name=EXPLAINERS,
+        says="Explainers by scrape job; remembered while the job has targets.",
+        expr=_known(EXPLAINERS, "draguard_explainer_build_info"),
+    ),
+)
 
 OF_REMEDIATORS = (
     Recording(

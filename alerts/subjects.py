@@ -75,4 +75,12 @@ OF_CLAIM = Subject(
     },
     annotations={"gpu": templates.CLAIM_GPUS, "hit": templates.CLAIM_PODS},
 )
+OF_WAITING_CLAIM = Subject(
+    name="claim",
+    labels=CLAIM,
+    board=catalogue.CLAIM,
+    variables=OF_CLAIM.variables,
+    annotations={"hit": templates.WAITING_PODS},
+)
+"""Without a name: what pods of the namespace wait for, and no claim exists yet."""
 OF_NOTHING = Subject(name="nothing", labels=(), board=catalogue.FLEET, variables={})

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from alerts import claims, controller, devices, incidents, sensors, unusable
+from alerts import claims, controller, devices, explainer, incidents, sensors, unusable
 from alerts.rule import Alert, Group, Recording
 from alerts.subjects import OF_NOTHING
 
@@ -33,6 +33,7 @@ GROUPS: tuple[Group, ...] = (
     incidents.GROUP,
     sensors.GROUP,
     controller.GROUP,
+    explainer.GROUP,
     claims.GROUP,
     _WATCHDOG,
 )

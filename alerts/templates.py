@@ -375,11 +375,50 @@ SOURCE = sentence(
 )
 """A source's series have the node only from the scrape: see `identity.named`."""
 
-PENDING = sentence(
-    "pending",
-    queried(
-        f"max by (reason) (draguard_claim_pending_since_timestamp_seconds{{{_OF_CLAIM}}})",
-        *_CLAIM_LABELS,
-    ),
-    ", reason {{ $pending.Labels.reason }}",
+_SINCE = "draguard_claim_since_timestamp_seconds"
+WAITING = (
+    "{{ with $labels.dra_claim_name }}Claim {{ $labels.dra_claim_namespace }}/{{ . }}{{ else }}"
+    "What a pod of namespace {{ $labels.dra_claim_namespace }} names or requests, and no claim "
+    "exists for,{{ end }}"
+)
+WAITING_PODS = listed(
+    queried(f"max by (pod_name, pod_claim) ({_SINCE}{{{_OF_CLAIM}}})", *_CLAIM_LABELS),
+    "pod_name",
+    "{{ with $one.Labels.pod_name }}pod {{ $labels.dra_claim_namespace }}/{{ . }}"
+    "{{ with $one.Labels.pod_claim }} (its claim {{ . }}){{ end }}{{ else }}no pod{{ end }}",
+    "no pod that is known",
+)
+"""The pod that has come farthest with a claim."""
+
+
+def reasons_in(state: str) -> str:
+    """Return why a claim is in a state, as `draguard why` calls it."""
+    query = f'max by (reason) ({_SINCE}{{{_OF_CLAIM},state="{state}"}})'
+    return "reason " + listed(
+        queried(query, *_CLAIM_LABELS), "reason", _label("reason"), _NOT_KNOWN
+    )
+
+
+_OF_EXPLAINER = "max by (cluster) (draguard_explainer_{}_age_seconds{{cluster=%q}})"
+BLIND_EXPLAINER = (
+    "Untrusted collections: "
+    + listed(
+        queried(
+            "max by (collection) (draguard_explainer_collection_untrusted{cluster=%q} == 1)",
+            "cluster",
+        ),
+        "collection",
+        _label("collection"),
+        "none",
+    )
+    + ". "
+    + "".join(
+        sentence(
+            name,
+            queried(_OF_EXPLAINER.format(name), "cluster"),
+            f"{text} {{{{ ${name}.Value | humanizeDuration }}}} old. ",
+        )
+        for name, text in (("look", "Last look:"), ("reason", "Oldest outdated reason:"))
+    )
+    + "What metrics and Events say of claims is old, or missing."
 )

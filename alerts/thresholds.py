@@ -22,6 +22,13 @@ WATCH_AGE = 150
 """The remediator itself does not trust an older watch."""
 QUEUE_AGE = 120
 PENDING_CLAIM = 900
+UNBOUND_CLAIM = 900
+"""The scheduler itself gives up after ten minutes."""
+UNPREPARED_CLAIM = 900
+DELETED_CLAIM = HOUR
+LOOK_AGE = 300
+"""The explainer's own probe fails at the same age."""
+REASON_AGE = 600
 RESTART = 600
 """A GPU that was lost before its exporter restarted counts for this long after."""
 FABRIC_JOINED = 3

@@ -172,6 +172,11 @@ CASES = {
         (*of({}, "DraguardRemediatorBehind"), *of(GPU, "DraguardIncidentStuck")),
         of(OTHER_GPU, "DraguardDeviceNotTainted"),
     ),
+    "without an explainer nobody is blind, and claims alert as long as they are known": Case(
+        Alert("DraguardExplainerDown", {}),
+        of({}, "DraguardExplainerBlind"),
+        (*of(CLAIM, "DraguardClaimPending"), *of({}, "DraguardRemediatorBlind")),
+    ),
     "a page on a GPU inhibits its tickets": Case(
         Alert("DraguardDeviceNotTainted", GPU),
         of(GPU, "DraguardNeedsHuman", "DraguardApplicationErrors"),

@@ -86,11 +86,35 @@ DRIVER_UPGRADE: Series = (
 )
 """The exporter leaves the node with its series, and the remediator counts its agent as stale."""
 
+EXPLAINER = 'cluster="east",job="draguard/explainer",instance="10.0.1.4:9403"'
+STANDS_BY = 'cluster="east",job="draguard/explainer",instance="10.0.1.5:9403"'
+_CLAIM = f'{EXPLAINER},dra_claim_namespace="team-a"'
+_SINCE = "draguard_claim_since_timestamp_seconds"
+NOBODY_WAITS: Series = (
+    *((f"up{{{page}}}", "1x400") for page in (EXPLAINER, STANDS_BY)),
+    (f'draguard_explainer_build_info{{{EXPLAINER},version="1"}}', "1x400"),
+    (f"draguard_explainer_leader{{{EXPLAINER}}}", "1x400"),
+    (f"draguard_explainer_leader{{{STANDS_BY}}}", "0x400"),
+    (f'draguard_explainer_rows_dropped{{{EXPLAINER},family="claims"}}', "0x400"),
+    (f'draguard_explainer_collection_untrusted{{{EXPLAINER},collection="pods"}}', "0x400"),
+    (f"draguard_explainer_look_age_seconds{{{EXPLAINER}}}", "2x400"),
+    (f"draguard_explainer_reason_age_seconds{{{EXPLAINER}}}", "30x400"),
+    *(
+        (f'{_SINCE}{{{_CLAIM},dra_claim_name="c",state="{state}",reason="{reason}"}}', "-90000x400")
+        for state, reason in (
+            ("Pending", "NoPod"),
+            ("Binding", "SchedulingGated"),
+            ("Preparing", "Starting"),
+        )
+    ),
+)
+
 QUIET = {
     "a driver upgrade of ten minutes, for which the exporter leaves the node": DRIVER_UPGRADE,
     "a cluster without Draguard": NO_DRAGUARD,
     "a cluster without GPUs, however broken its remediator is": NO_GPUS,
     "exporters without a remediator": HEALTHY,
+    "a healthy explainer, and claims that nobody waits for": NOBODY_WAITS,
     "counters above 0 at the first scrape": (*HEALTHY, *LONG_AGO),
 }
 GONE: Series = (

@@ -112,3 +112,31 @@ def test_words_of_an_incident_stay_what_they_are(
     }
 
     assert run(programs, tmp_path, series, "DraguardDeviceNotTainted", expected) == ""
+
+
+@releases
+@each_value
+def test_names_of_a_claim_and_its_pod_stay_what_they_are(
+    release: str, value: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    programs: Path = request.getfixturevalue(release)
+    claim = {"cluster": value, "dra_claim_namespace": value, "dra_claim_name": value}
+    waits = {"pod_name": value, "pod_claim": value, "state": "Pending", "reason": "NoDevices"}
+    series = [sample("draguard_claim_since_timestamp_seconds", {**claim, **waits}, "0x60")]
+    address = quote_plus(value)
+    expected = {
+        "exp_labels": {"severity": "warning", **claim},
+        "exp_annotations": {
+            "summary": "A claim cannot be allocated, however long it waits.",
+            "description": f"Claim {value}/{value} has been pending for 20m 0s, reason NoDevices.",
+            "hit": f"pod {value}/{value} (its claim {value})",
+            "next": "`draguard why POD -n NAMESPACE` says what keeps each device away, and what "
+            "would help.",
+            "runbook_url": "https://draguard.example.com/runbooks/"
+            "DraguardClaimCannotBeAllocated.md",
+            "dashboard_url": "https://grafana.example.com/d/draguard-claim"
+            f"?var-namespace={address}&var-cluster={address}&var-claim={address}",
+        },
+    }
+
+    assert run(programs, tmp_path, series, "DraguardClaimCannotBeAllocated", expected) == ""
