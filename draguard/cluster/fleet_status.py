@@ -18,11 +18,13 @@ from draguard.cluster.policy_in_force import judged
 from remediator.controller.cache import Cache
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.metrics.devices import FOREIGN, State, TaintedBy, admit_unknown
+from remediator.model.claim import Claim
 from remediator.model.taint_rule import TAINT_EFFECTS, is_ours
 from remediator.plan.board import Board
 from remediator.policy.table import MODES
 
 T = TypeVar("T")
+_WAITING_OWNERS = frozenset({"Pod", "PodGroup"})
 
 
 class SourceDown(msgspec.Struct, frozen=True):
@@ -87,7 +89,7 @@ class Devices(msgspec.Struct, frozen=True):
 
 
 class PendingClaims(msgspec.Struct, frozen=True):
-    """Claims without an allocation that a pod, or a group of pods, waits for."""
+    """Claims without an allocation that a pod or a PodGroup owns."""
 
     pending: int
     oldest: datetime | None
@@ -146,9 +148,6 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
     healthy = [board for board in cases if isinstance(board.verdict, Healthy)]
     leader = leader_of(objects.leases, objects.at)
     policy = judged(installed.policy, leader)
-    _, pending = deciding.cache.claim_states()
-    dates = (claim.metadata.creation_timestamp for claim in pending)
-    claims = PendingClaims(len(pending), min(filter(None, dates), default=None))
     reports = _Readable(objects, "reports")
     return Status(
         server=objects.server,
@@ -172,7 +171,7 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
         ),
         unknown=reports(unknown),
         devices=_Readable(objects, "slices")(_devices(objects, deciding.cache)),
-        claims=_Readable(objects, "claims")(claims),
+        claims=_Readable(objects, "claims")(_pending(objects.claims)),
         sources_down=reports(tuple(_sources_down(objects, stale))),
         rules=_Readable(objects, "rules")(_rules(objects)),
         incidents=_Readable(objects, "incidents")(incident_lines(objects.incidents)),
@@ -187,6 +186,18 @@ def fleet_status(objects: Objects, installed: Installation) -> Status:
         missing=tuple(sorted(objects.missing)),
         unreadable=objects.unreadable,
     )
+
+
+def _pending(claims: Iterable[Claim]) -> PendingClaims:
+    """Count the claims that wait for a device; `why` tells whether a pod uses any other."""
+    pending = [
+        claim.metadata
+        for claim in claims
+        if not claim.allocated
+        and any(owner.kind in _WAITING_OWNERS for owner in claim.metadata.owner_references)
+    ]
+    dates = (meta.creation_timestamp for meta in pending)
+    return PendingClaims(len(pending), min(filter(None, dates), default=None))
 
 
 def _sources_down(objects: Objects, stale: Collection[str]) -> Iterator[SourceDown]:
@@ -261,10 +272,9 @@ def modes_in_words(found: Mapping[str, str]) -> str:
 
 def _devices(objects: Objects, cache: Cache) -> Devices:
     """Count what drivers of GPUs publish, whatever its product."""
-    totals, _ = cache.stock()
     counts = Counter[tuple[State, TaintedBy, str]]()
     unread = objects.unread()
-    for ((_, kind, *_), state, taint), number in admit_unknown(totals, unread).items():
+    for ((_, kind, *_), state, taint), number in admit_unknown(cache.stock(), unread).items():
         if kind != FOREIGN:
             counts[state, taint, kind] += number
     rows = (DeviceCount(*group, number) for group, number in counts.items())

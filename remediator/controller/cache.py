@@ -20,10 +20,9 @@ from remediator.controller.index import Buckets, Index, Key
 from remediator.controller.left_reports import LeftReports
 from remediator.controller.rule_index import RuleIndex, pool_key, version
 from remediator.controller.slice_index import SliceIndex
-from remediator.metrics.claims import Claims, ClaimStates
-from remediator.metrics.devices import PoolCount, pool_count
+from remediator.metrics.devices import PoolCount, Totals, pool_count
 from remediator.metrics.mig import MigRequest
-from remediator.metrics.stock import DeviceCounts, Stock, selection_of
+from remediator.metrics.stock import Stock, selection_of
 from remediator.model.claim import Claim, compute_domain
 from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
@@ -61,7 +60,6 @@ class Cache:
         self.gpu_index = GpuIndex(now)
         self._counted = BudgetedIncidents(now)
         self._stock = Stock()
-        self._claim_states = Claims()
 
     def nodes(self) -> frozenset[str]:
         """Return every node that a report, a rule or an incident names, gone or not."""
@@ -117,13 +115,8 @@ class Cache:
         with self._lock:
             return any(known.open for known in self._incidents.under([("node", node)]).values())
 
-    def claim_states(self) -> ClaimStates:
-        """Return how many claims are in each state, and those that are waited for."""
-        with self._lock:
-            return self._claim_states.counts()
-
-    def stock(self) -> DeviceCounts:
-        """Return the published devices by group, and by pool; counts what changed, in small bites.
+    def stock(self) -> Totals:
+        """Return the published devices by group; counts what changed, in small bites.
 
         The lock is released after each pool: a decision must not wait for a page.
         """
@@ -133,7 +126,7 @@ class Cache:
             with self._lock:
                 self._stock.count(pool, self._pool_count)
         with self._lock:
-            return self._stock.counts()
+            return self._stock.totals()
 
     def _pool_count(self, node: str, pool: PoolKey) -> PoolCount:
         mine = self._slices.devices_of(node)
@@ -381,7 +374,6 @@ class Cache:
         touched, pools = _pools(old) | _pools(new), _pool_names(old) | _pool_names(new)
         with self._lock:
             self.gpu_index.put_claim(old, new)
-            self._claim_states.put(key, old, new)
             self._stock.mark_stale(pools)
             self._claims.move(key, old, new)
             dirty = {rule.node for rule in self._rule_index.rules_on_pools(touched)}

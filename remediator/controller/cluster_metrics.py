@@ -6,8 +6,7 @@ from time import monotonic
 
 from remediator.controller.cache import Cache
 from remediator.metrics.budgets import budget_rows
-from remediator.metrics.claims import claim_rows
-from remediator.metrics.devices import admit_unknown, device_rows, rooms
+from remediator.metrics.devices import admit_unknown, device_rows
 from remediator.metrics.incidents import incident_rows
 from remediator.metrics.mig import mig_rows
 from remediator.plan.spending import Used
@@ -29,14 +28,10 @@ def cluster_rows(
 ) -> Rows:
     """Return the samples of everything that is known; `unread` as `Informers.unread_counts`."""
     unread = unread or {}
-    totals, counts = cache.stock()
-    states, pending = cache.claim_states()
     stale = {labels(node): float(unanswered) for node, unanswered in stale_agents.items()}
     return {
         **incident_rows(cache.incidents(), cache.rules()),
-        # The room of all pools is added up only if a claim waits for it.
-        **claim_rows(states, pending, rooms(counts) if pending else {}),
-        **device_rows(admit_unknown(totals, unread)),
+        **device_rows(admit_unknown(cache.stock(), unread)),
         **budget_rows(limits),
         **mig_rows(cache.mig_requests()),
         **(brakes or {}),

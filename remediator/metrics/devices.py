@@ -10,10 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, get_args
 
-import msgspec
-
 from exporter.model.resource_slices import SliceDevice
-from remediator.metrics.claims import Room, Sort
 from remediator.model.claim import Claim
 from remediator.model.taint_rule import ForeignRule, Rule
 from serving.families import Labels, Rows, labels
@@ -37,14 +34,8 @@ Model = tuple[str, str, str, str]
 """Driver, type, product and profile, as published."""
 Group = tuple[Model, State, TaintedBy]
 Totals = Mapping[Group, int]
-
-
-class PoolCount(msgspec.Struct, frozen=True):
-    """The devices of one pool, counted. In tuples, as ten thousand of these are kept."""
-
-    groups: tuple[tuple[Group, int], ...] = ()
-    idle: tuple[tuple[Sort, int, int], ...] = ()
-    """Of each sort, how many are free, and how many would be without our taints."""
+PoolCount = tuple[tuple[Group, int], ...]
+"""The devices of one pool, counted. In tuples, as ten thousand of these are kept."""
 
 
 def pool_count(
@@ -59,7 +50,6 @@ def pool_count(
     results = (result for claim in claims for result in claim.results)
     held = {result.name for result in results if result.allocates}
     groups = Counter[Group]()
-    free, without = Counter[Sort](), Counter[Sort]()
     for device in devices:
         if not (device.kind or device.foreign):
             continue
@@ -70,18 +60,10 @@ def pool_count(
         elif selected := {rule.narrowed for rule in theirs if rule.selects(name)}:
             # A narrowed rule also selects by DeviceClass or CEL, which are not evaluated here.
             by = "unknown" if all(selected) else "other"
-        usable = by == "none" and name not in held
-        # Only GPUs are room for a pending claim.
-        if not device.foreign:
-            without[name.driver, kind] += usable
-            free[name.driver, kind] += usable and name not in ours
         state: State = "allocated" if name in held else "free"
         model = (name.driver, kind, device.product, device.profile)
         groups[model, state, "draguard" if name in ours else by] += 1
-    return PoolCount(
-        tuple(groups.items()),
-        tuple((sort, free[sort], count) for sort, count in without.items()),
-    )
+    return tuple(groups.items())
 
 
 def admit_unknown(totals: Totals, unread: Collection[str]) -> Totals:
@@ -96,16 +78,6 @@ def admit_unknown(totals: Totals, unread: Collection[str]) -> Totals:
         taint_known = by == "draguard" or "rules" not in unread
         found[model, state if state_known else "unknown", by if taint_known else "unknown"] += count
     return found
-
-
-def rooms(counts: Iterable[PoolCount]) -> Mapping[Sort, Room]:
-    """Return the most devices of each sort that one pool has for a new claim."""
-    free, without = Counter[Sort](), Counter[Sort]()
-    for count in counts:
-        for sort, unused, untainted in count.idle:
-            free[sort] = max(free[sort], unused)
-            without[sort] = max(without[sort], untainted)
-    return {sort: Room(free[sort], without[sort]) for sort in without}
 
 
 def device_rows(totals: Totals, most: int = SORTS) -> Rows:

@@ -1,4 +1,4 @@
-"""The table of metrics of the cluster that any replica can export: incidents, claims, devices.
+"""The table of metrics of the cluster that any replica can export: incidents, budgets, devices.
 
 Alerts and dashboards use these names. `incident` is the name of a DeviceIncident, `UUID` the
 GPU's, as the node exporters spell it.
@@ -14,8 +14,6 @@ CONSUMERS = 64
 """Affected pods that are exported for one incident."""
 ALL_CONSUMERS = 8000
 """Affected pods that are exported for all incidents together, shared out evenly."""
-PENDING = 200
-"""Pending claims that are exported one by one."""
 _INCIDENT = ("incident", "node", "UUID")
 
 
@@ -152,13 +150,6 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "node",
     ),
     _gauge(
-        "claims",
-        "ResourceClaims by state: pending (not allocated, and a pod or pod group owns it), "
-        "allocated (no pod uses it), in-use (reserved for a pod or pod group), unowned (not "
-        "allocated, and without an owner: no pod is known to wait for it).",
-        "state",
-    ),
-    _gauge(
         "node_mig_config",
         "1 for each node of which the label `nvidia.com/mig.config` requests a MIG geometry, with "
         "what NVIDIA's MIG manager says of it (`nvidia.com/mig.config.state`): pending, rebooting, "
@@ -173,16 +164,6 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "`all-disabled`, `all-enabled` and `all-PROFILE`; nothing for other names, whose meaning "
         "is in the MIG manager's file.",
         "node",
-    ),
-    _gauge(
-        "claim_pending_since_timestamp_seconds",
-        f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it is known: "
-        "Tainted (no node has enough free devices of the kind, and one would without Draguard's "
-        "taints), NoneFree (no node has enough, tainted or not), Other (there are some, or the "
-        "DeviceClass is none of NVIDIA's own).",
-        "dra_claim_namespace",
-        "dra_claim_name",
-        "reason",
     ),
     _gauge(
         "devices",

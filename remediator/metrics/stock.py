@@ -15,7 +15,6 @@ from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.metrics.devices import Group, PoolCount, Totals
 from remediator.model.taint_rule import RawRule, Selector, is_ours
 
-DeviceCounts = tuple[Totals, tuple[PoolCount, ...]]
 SHAPES = 1024
 """Different counts that are remembered, so that equal ones share memory."""
 
@@ -93,23 +92,23 @@ class Stock:
         """Count a pool again; `count_pool` returns the count of its node's devices."""
         self._stale.discard(pool)
         publishers = self._publishers.get(pool)
-        new = count_pool(publishers[0], pool) if publishers else PoolCount()
-        old = self._counts.pop(pool, PoolCount())
-        for group, number in old.groups:
+        new = count_pool(publishers[0], pool) if publishers else ()
+        old = self._counts.pop(pool, ())
+        for group, number in old:
             self._totals[group] -= number
             if not self._totals[group]:
                 del self._totals[group]
-        for group, number in new.groups:
+        for group, number in new:
             self._totals[group] += number
-        if new != PoolCount():
+        if new:
             # A driver may publish ever new devices, so there is a limit.
             if len(self._shapes) > SHAPES:
                 self._shapes.clear()
             self._counts[pool] = self._shapes.setdefault(new, new)
 
-    def counts(self) -> DeviceCounts:
-        """Return all published devices by group, and by pool."""
-        return dict(self._totals), tuple(self._counts.values())
+    def totals(self) -> Totals:
+        """Return all published devices by group."""
+        return dict(self._totals)
 
 
 def _pools(node: str, devices: Iterable[SliceDevice]) -> set[PoolKey]:

@@ -108,8 +108,6 @@ class Choice(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
 
     device_class_name: str = ""
     name: str = ""
-    count: int = 0
-    """Number of devices; 0 with `allocationMode: All`."""
 
 
 class Request(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes of a real cluster: an incident's whole life, claims, agents."""
+"""What Prometheus scrapes of a real cluster: an incident's whole life, agents."""
 
 import urllib.request
 from collections import defaultdict
@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.model.node_health import GpuHealth
-from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
+from simulator.cluster.workloads import gpu_request
 from tests.chain.scene import INCIDENTS, Scene, fresh
 from tests.chain.test_incidents import for_seconds, intend
 from tests.chain.test_taint_and_move import now, with_xids
@@ -17,7 +17,6 @@ from tests.lab.cluster import Json, await_true
 from tests.lab.prometheus import Prometheus, check_metrics
 from tests.remediator.builders import gpu, uuid
 
-CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 TAINTING = "defaults: {mode: enforce, settle: 1h, soak: 2h}"
 """Nobody is moved while a person takes his time to hold."""
 EVICTING = """
@@ -86,7 +85,6 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     scene.train("train", 2, gpu_request())
     page = remediator(scene)
     page.await_by("draguard_devices", "state", {"allocated": 2})
-    assert page.by("draguard_claims", "state") == {"in-use": 2}
     assert page.samples("draguard_incident_info") == []
     assert page.samples("draguard_incidents_omitted") == [({}, 0)]
 
@@ -122,15 +120,12 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     intend(scene, "hold", None)
     page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
     page.await_by("draguard_incident_evicted_pods", "incident", {name: 1})
-    page.await_by("draguard_claims", "state", {"in-use": 1, "pending": 1})
-    await_true("why it is pending", lambda: reasons(page) == {"Tainted"})
     assert page.samples("draguard_incident_deferred") == []
     page.await_by("draguard_incident_consumer_info", "via", {"evicted": 1})
 
     scene.report("node-a", with_xids(broken, *broken.xids, recovery_action=fresh(0)), other)
     scene.await_phase("Recovered")
     page.await_by("draguard_devices", "state", {"allocated": 2})
-    page.await_by("draguard_claims", "state", {"in-use": 2})
 
     def left() -> list[str]:
         return [line for line in page.text().splitlines() if line.startswith("draguard_incident_")]
@@ -139,33 +134,6 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     assert len(scene.cluster.items(INCIDENTS)) == 1
     for family, (label, counted) in ITS_LIFE.items():
         page.await_by(f"draguard_remediator_{family}", label, counted)
-
-
-def reasons(page: Page) -> set[str]:
-    return set(page.by("draguard_claim_pending_since_timestamp_seconds", "reason"))
-
-
-def test_only_a_claim_that_a_pod_requested_is_waited_for(scene: Scene) -> None:
-    scene.node("node-a", gpu(0))
-    scene.train("train", 1, gpu_request())
-    cluster = scene.cluster
-    cluster.add("resource.k8s.io/v1", "resourceclaims", claim("alone", gpu_request()))
-    cluster.add("v1", "pods", pod("second", pod_spec(template="train")))
-    page = remediator(scene)
-
-    page.await_by("draguard_claims", "state", {"in-use": 1, "pending": 1, "unowned": 1})
-    ((waiting, since),) = page.samples("draguard_claim_pending_since_timestamp_seconds")
-    (owned,) = [
-        entry["metadata"]
-        for entry in cluster.items(CLAIMS)
-        if entry["metadata"].get("ownerReferences", [{}])[0].get("name") == "second"
-    ]
-    assert waiting == {
-        "dra_claim_namespace": "default",
-        "dra_claim_name": owned["name"],
-        "reason": "NoneFree",
-    }
-    assert since > 1.7e9
 
 
 def test_an_agent_that_falls_silent_is_stale_and_one_that_speaks_is_not(scene: Scene) -> None:

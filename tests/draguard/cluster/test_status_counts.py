@@ -11,14 +11,14 @@ from draguard.render.plain import plain
 from draguard.render.status_page import status_page
 from exporter.model.resource_slices import ResourceSlice
 from remediator.controller.cluster_metrics import cluster_rows
-from remediator.model.claim import Claim
+from remediator.model.claim import Claim, ClaimMeta, Owner
 from tests.chain.scene import resource_slice
 from tests.draguard.cluster.test_fleet_status import known, looked_at, objects
 from tests.remediator.builders import T0, at, gpu, published, with_fields
 from tests.remediator.controller.test_cache import raw_rule
-from tests.remediator.metrics.test_claim_rows import ALLOCATION, sent_claim
+from tests.remediator.playing import claim
 
-HELD = sent_claim(allocation=ALLOCATION)
+HELD = claim("gpu-0")
 """It holds gpu-0, which `raw_rule()` taints."""
 BOTH = objects(gpu(0), gpu(1), rules=(raw_rule(),), claims=(HELD,))
 
@@ -105,10 +105,17 @@ def test_no_device_is_free_or_untainted_where_not_all_could_be_read(
     assert line(found, "devices") == words
 
 
+def waiting(name: str, made: float, *owners: str) -> Claim:
+    by = tuple(map(Owner, owners))
+    return Claim(ClaimMeta(name, "team", creation_timestamp=at(made), owner_references=by))
+
+
+ALONE = waiting("own", -600)
 WAITING = (
-    sent_claim(name="old", made=-240),
-    sent_claim(name="new", made=-5),
-    sent_claim(name="own", owner=""),
+    waiting("old", -240, "Pod"),
+    waiting("new", -5, "PodGroup"),
+    waiting("notebook", -600, "Notebook"),
+    ALONE,
 )
 
 
@@ -116,7 +123,7 @@ WAITING = (
     ("found", "words"),
     [
         (objects(gpu(0), claims=(*WAITING, HELD)), "2 pending, the oldest for 4m"),
-        (objects(gpu(0), claims=(HELD, sent_claim(owner=""))), "0 pending"),
+        (objects(gpu(0), claims=(HELD, ALONE)), "0 pending"),
         (without("claims"), "unknown: you may not read it, see below"),
         (
             objects(gpu(0), unreadable=("2 resourceclaims (a, b)",)),
@@ -136,16 +143,6 @@ def test_a_pending_claim_without_a_date_has_no_age() -> None:
     found = objects(gpu(0), claims=(msgspec.convert({"metadata": meta}, Claim),))
 
     assert line(found, "claims") == "1 pending"
-
-
-def test_pending_claims_are_those_of_the_metric() -> None:
-    found = objects(gpu(0), claims=(*WAITING, HELD))
-    rows = cluster_rows(Deciding(found, 150).cache, {})
-    claims = known(looked_at(found).claims)
-
-    assert claims.pending == rows["claims"]["pending",]
-    assert known(claims.oldest) == at(-240)
-    assert at(-240).timestamp() == min(rows["claim_pending_since_timestamp_seconds"].values())
 
 
 def test_without_dynamic_resource_allocation_no_line_speaks_of_claims() -> None:

@@ -28,7 +28,7 @@ from tests.remediator.builders import T0, at, gpu, incident, report
 from tests.remediator.clock import Clock
 from tests.remediator.controller.test_cache import raw_rule, slice_of
 from tests.remediator.controller.test_metrics import reading
-from tests.remediator.metrics.test_claim_rows import ALLOCATION, POD, exactly, sent_claim
+from tests.remediator.playing import claim
 
 LIMITS = usage(Fleet(), Limits(), at(0))
 
@@ -50,18 +50,13 @@ class Source:
 
 
 def filled_cache() -> Cache:
-    """One node of two GPUs, one of them tainted and held; three claims; one incident."""
+    """One node of two GPUs, one of them tainted and held; one incident."""
     cache = Cache(lambda _: None)
     cache.put_slice("s", None, slice_of("node-a", 0, 1))
     cache.put_rule("r", raw_rule())
     cache.put_incident("node-a-1", incident())
     cache.put_report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0), gpu(1))))
-    for name, stored in (
-        ("held", sent_claim(name="held", allocation=ALLOCATION, reservedFor=[POD])),
-        ("waits", sent_claim(exactly(count=2), name="waits")),
-        ("alone", sent_claim(name="alone", owner="")),
-    ):
-        cache.put_claim(f"team/{name}", None, stored)
+    cache.put_claim("team/held", None, claim("gpu-0"))
     return cache
 
 
@@ -104,15 +99,7 @@ def test_rows_are_gathered_once_for_all_who_ask_in_five_seconds() -> None:
 
 def test_a_cluster_is_counted_from_its_caches() -> None:
     rows = cluster_rows(filled_cache(), {"node-a": False, "node-b": True})
-    (pending,) = rows["claim_pending_since_timestamp_seconds"]
 
-    assert rows["claims"] == {
-        ("pending",): 1,
-        ("allocated",): 0,
-        ("in-use",): 1,
-        ("unowned",): 1,
-    }
-    assert pending == ("team", "waits", "NoneFree")  # what is tainted is in use too
     assert {key[-2:]: count for key, count in rows["devices"].items()} == {
         ("allocated", "draguard"): 1,
         ("free", "none"): 1,
@@ -130,16 +117,6 @@ def test_each_limit_is_reported_with_what_counts_for_it() -> None:
     assert rows["budget_used_gpus"][labels("evict", "rate")] == 0
     assert rows["budget_limit_gpus"][labels("evict", "rate")] == 8
     assert rows["budget_used_gpus"].keys() == rows["budget_limit_gpus"].keys()
-
-
-def test_a_taint_on_an_idle_device_is_why_a_claim_waits() -> None:
-    cache = Cache(lambda _: None)
-    cache.put_slice("s", None, slice_of("node-a", 0))
-    cache.put_rule("r", raw_rule())
-    cache.put_claim("team/waits", None, sent_claim(name="waits"))
-    (pending,) = cluster_rows(cache, {})["claim_pending_since_timestamp_seconds"]
-
-    assert pending == ("team", "waits", "Tainted")
 
 
 def test_without_any_answer_no_agent_is_called_stale() -> None:
@@ -207,7 +184,7 @@ def test_both_pages_tell_the_same_and_what_is_over_vanishes() -> None:
     metrics, cache = Metrics(), filled_cache()
     metrics.set_cluster(cluster_rows(cache, {"node-a": False}))
     text = names(metrics.page(openmetrics=False))
-    assert {"draguard_incident_info", "draguard_claims", "draguard_devices"} <= text
+    assert {"draguard_incident_info", "draguard_devices"} <= text
     assert b'draguard_incident_info{UUID="GPU-' in metrics.page(openmetrics=True)
 
     cache.put_incident("node-a-1", incident(closed_at=at(5)))

@@ -13,7 +13,7 @@ from exporter.model.resource_slices import ResourceSlice
 from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
 from remediator.controller.final_check import FinalCheck
-from remediator.metrics.devices import device_rows, rooms
+from remediator.metrics.devices import device_rows
 from remediator.model.node import NodeFacts
 from remediator.plan.boards import bind_boards
 from remediator.plan.node_pods import neighbours
@@ -128,10 +128,9 @@ def test_foreign_slices_change_no_view_no_verdict_and_no_step(
 @pytest.mark.parametrize("world", WORLDS)
 def test_foreign_slices_change_no_count_but_their_own(world: str) -> None:
     with_, without = (cached(*WORLDS[world], found) for found in (TYPES, ()))
-    rows, expected = (device_rows(cache.stock()[0]) for cache in (with_, without))
+    rows, expected = (device_rows(cache.stock()) for cache in (with_, without))
 
     assert rows["devices"] == expected["devices"]
-    assert rooms(with_.stock()[1]) == rooms(without.stock()[1])
     assert with_.fleet() == without.fleet()
     assert expected["foreign_devices"] == {}
     assert set(rows["foreign_devices"]) == {
@@ -142,11 +141,11 @@ def test_foreign_slices_change_no_count_but_their_own(world: str) -> None:
 def test_foreign_products_do_not_fold_the_products_of_gpus() -> None:
     cache = cached(HEALTHY, GPUS, TYPES)
 
-    rows = device_rows(cache.stock()[0], most=2)
+    rows = device_rows(cache.stock(), most=2)
 
-    assert set(rows["devices"]) == set(device_rows(cached(HEALTHY, GPUS).stock()[0])["devices"])
+    assert set(rows["devices"]) == set(device_rows(cached(HEALTHY, GPUS).stock())["devices"])
     assert sum(rows["foreign_devices"].values()) == sum(
-        device_rows(cache.stock()[0])["foreign_devices"].values()
+        device_rows(cache.stock())["foreign_devices"].values()
     )
 
 

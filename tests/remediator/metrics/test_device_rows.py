@@ -11,14 +11,11 @@ from hypothesis import strategies as st
 from exporter.model.device import Device
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, Taint
 from remediator.controller.cache import Cache
-from remediator.metrics.claims import Room
 from remediator.metrics.devices import (
     Group,
-    PoolCount,
     admit_unknown,
     device_rows,
     pool_count,
-    rooms,
 )
 from remediator.model.claim import Claim
 from remediator.model.taint_rule import (
@@ -70,7 +67,7 @@ def test_a_taint_is_who_keeps_pods_away_and_says_nothing_of_the_state(
     device: SliceDevice, ours: list[Rule], theirs: list[ForeignRule], by: str
 ) -> None:
     for claims, state in (([], "free"), ([HELD], "allocated")):
-        ((group, number),) = pool_count([device], ours, theirs, claims).groups
+        ((group, number),) = pool_count([device], ours, theirs, claims)
 
         assert (*group[1:], number) == (state, by, 1)
 
@@ -78,7 +75,7 @@ def test_a_taint_is_who_keeps_pods_away_and_says_nothing_of_the_state(
 def test_an_administrators_look_allocates_nothing() -> None:
     body = msgspec.to_builtins(HELD)
     body["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
-    ((group, _),) = pool_count([ONE], [], [], [msgspec.convert(body, Claim)]).groups
+    ((group, _),) = pool_count([ONE], [], [], [msgspec.convert(body, Claim)])
 
     assert group[1] == "free"
 
@@ -86,19 +83,7 @@ def test_an_administrators_look_allocates_nothing() -> None:
 def test_what_is_no_gpu_is_not_counted() -> None:
     channel = SliceDevice(device=Device("compute-domain.nvidia.com", "node-a", "channel-0"))
 
-    assert pool_count([channel], [], [], []) == PoolCount()
-
-
-def test_room_for_a_claim_is_the_best_of_one_pool_and_knows_what_taints_take() -> None:
-    four = [published(gpu(index))[0] for index in range(4)]
-    one_held = pool_count(four, [], [], [HELD])
-    tainted_and_held = pool_count(four, [RULE], [], [HELD])
-    tainted_and_idle = pool_count(four, [RULE], [], [])
-
-    assert rooms([one_held]) == {(DRIVER, "gpu"): Room(3, 3)}
-    assert rooms([tainted_and_held]) == {(DRIVER, "gpu"): Room(3, 3)}
-    assert rooms([tainted_and_idle, one_held]) == {(DRIVER, "gpu"): Room(3, 4)}
-    assert rooms([]) == {}
+    assert pool_count([channel], [], [], []) == ()
 
 
 def test_of_too_many_models_the_rarest_are_counted_together() -> None:
@@ -201,11 +186,9 @@ class Model:
         getattr(self, f"_{step[0]}")(*step[1:])
 
     def reported(self) -> Counter[tuple[str, str, str]]:
-        totals, counts = self.cache.stock()
         reported = Counter[tuple[str, str, str]]()
-        for (model, state, by), number in totals.items():
+        for (model, state, by), number in self.cache.stock().items():
             reported[model[1], state, by] += number
-        assert sum(number for count in counts for _, number in count.groups) == reported.total()
         return reported
 
     def _publish(self, node: str, effects: dict[int, str]) -> None:
@@ -303,9 +286,8 @@ def test_a_node_that_publishes_in_anothers_pool_counts_nothing_there() -> None:
         body = resource_slice("node-a", devices)
         body["spec"]["nodeName"] = node
         cache.put_slice(name, None, msgspec.convert(body, ResourceSlice))
-    totals, _ = cache.stock()
 
-    assert sum(totals.values()) == 1
+    assert sum(cache.stock().values()) == 1
 
 
 def test_another_drivers_pool_is_counted_once_and_by_who_is_left() -> None:
@@ -317,10 +299,10 @@ def test_another_drivers_pool_is_counted_once_and_by_who_is_left() -> None:
         body["spec"]["devices"][0]["attributes"]["gpu.example.com/type"] = {"string": "gpu"}
         bodies[node] = msgspec.convert(body, ResourceSlice)
         cache.put_slice(node, None, bodies[node])
-    assert sum(cache.stock()[0].values()) == 1
+    assert sum(cache.stock().values()) == 1
     cache.put_slice("node-a", bodies["node-a"], None)
 
-    assert sum(cache.stock()[0].values()) == 1
+    assert sum(cache.stock().values()) == 1
 
 
 def test_product_and_profile_are_reported_as_published() -> None:
@@ -329,6 +311,6 @@ def test_product_and_profile_are_reported_as_published() -> None:
     cache = Cache(lambda _: None)
     cache.put_slice("s", None, msgspec.convert(body, ResourceSlice))
 
-    assert device_rows(cache.stock()[0])["devices"] == {
+    assert device_rows(cache.stock())["devices"] == {
         (DRIVER, "gpu", 'NVIDIA "H100"\n80GB', "", "free", "none"): 1
     }

@@ -8,6 +8,8 @@ import pytest
 from exporter.model.device import Device
 from remediator.model.claim import (
     Claim,
+    ClaimMeta,
+    Owner,
     affected_pods,
     compute_domain,
     device_classes,
@@ -15,7 +17,7 @@ from remediator.model.claim import (
 )
 from remediator.model.incident_status import AffectedPod
 from remediator.model.pod import PodFacts
-from tests.remediator.builders import DRIVER, NODE
+from tests.remediator.builders import DRIVER, NODE, T0
 from tests.remediator.playing import pod
 
 GPU = frozenset({Device(DRIVER, NODE, "gpu-0")})
@@ -40,6 +42,19 @@ def sent_claim(*reserved: dict[str, str], **fields: Any) -> Claim:
         "status": {"allocation": {"devices": devices}, "reservedFor": list(reserved)},
     }
     return msgspec.json.decode(msgspec.json.encode(raw), type=Claim)
+
+
+def test_an_allocated_claim_keeps_nothing_that_only_a_waiting_one_needs() -> None:
+    meta = {
+        "name": "c",
+        "creationTimestamp": T0.isoformat(),
+        "ownerReferences": [{"kind": "Pod"}],
+    }
+    waits = msgspec.convert({"metadata": meta}, Claim)
+    held = msgspec.convert({"metadata": meta, "status": {"allocation": {}}}, Claim)
+
+    assert waits.metadata == ClaimMeta("c", creation_timestamp=T0, owner_references=(Owner("Pod"),))
+    assert held.metadata == ClaimMeta("c")
 
 
 def deferred_by(held: Claim, *pods: PodFacts) -> list[AffectedPod]:
