@@ -54,7 +54,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def around(self, node: Node, waiting: tuple[Claim, ...]) -> Scene:
         """Return what matters to claims on a node. Raises NodeSelectorError, CapacityError."""
         slices = self.cluster.published.around(node)
-        places = {place for pool in slices for place in self._places.get(pool, ())}
+        places = {place for pool in slices for place in self.claims_by_pool.get(pool, ())}
         return Scene(
             waiting=waiting,
             slices=tuple(given for each in slices.values() for given in each),
@@ -63,8 +63,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @cached_property
-    def _places(self) -> Mapping[PoolName, Sequence[int]]:
-        """By pool: which of the claims have devices of it."""
+    def claims_by_pool(self) -> Mapping[PoolName, Sequence[int]]:
+        """Which of the claims, by place, have devices of a pool."""
         found: dict[PoolName, list[int]] = {}
         for place, claim in enumerate(self.claims):
             for each in claim.results:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from tests.lab.pictures_cluster import REMEDIATOR
+from tests.lab.pictures_cluster import EXPLAINER, REMEDIATOR
 from tests.lab.pictures_story import Moment, Story
 
 CLUSTER = "lab"
@@ -24,6 +24,7 @@ _INSTANCES: Mapping[str, tuple[str, str]] = {
     "node-b": ("draguard-exporter", "10.0.0.12:9400"),
     "node-c": ("draguard-exporter", "10.0.0.13:9400"),
     REMEDIATOR: ("draguard-remediator", "10.0.1.7:8080"),
+    EXPLAINER: ("draguard-explainer", "10.0.1.8:9403"),
 }
 """Job and instance of each program, as a Prometheus in the cluster would find them."""
 

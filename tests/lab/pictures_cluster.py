@@ -30,7 +30,7 @@ NODES: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     "node-c": {0: ("1g.10gb",) * 7},
 }
 """Each with eight H100; which of them are cut, and how."""
-REMEDIATOR = "remediator"
+REMEDIATOR, EXPLAINER = "remediator", "explainer"
 POLICY = "defaults: {mode: enforce, settle: 1s, soak: 600s}"
 STALE_AFTER = 20
 """Seconds of silence after which an agent is not believed; its Lease is renewed each second, and a
@@ -57,7 +57,7 @@ class PlayedCluster:
         self.exporters = {
             name: Exporter(node, "run", *flags).start() for name, node in nodes.items()
         }
-        self._remediator_port = free_port()
+        self._remediator_port, self._explainer_port = free_port(), free_port()
 
     def start(self) -> None:
         """Return when all jobs run and every page names them."""
@@ -67,6 +67,7 @@ class PlayedCluster:
         remediator = self.scene.remediator("--listen", listen, "--stale-after", str(STALE_AFTER))
         for name in self.nodes:
             remediator.await_saying(f"{name}: 8 healthy")
+        self.scene.explainer("--listen", f"127.0.0.1:{self._explainer_port}")
         for namespace, name, replicas, request in JOBS:
             self._run(namespace, name, replicas, request)
         desired = sum(replicas for _, _, replicas, _ in JOBS)
@@ -116,8 +117,11 @@ class PlayedCluster:
             name: await_true(f"{name} has looked", partial(_page_after, exporter, now))
             for name, exporter in self.exporters.items()
         }
-        url = f"http://127.0.0.1:{self._remediator_port}/metrics"
-        return {**found, REMEDIATOR: await_true("the remediator answers", partial(_get, url))}
+        ports = {REMEDIATOR: self._remediator_port, EXPLAINER: self._explainer_port}
+        for name, port in ports.items():
+            url = f"http://127.0.0.1:{port}/metrics"
+            found[name] = await_true(f"the {name} answers", partial(_get, url))
+        return found
 
     def lose(self, node: str, gpu: int) -> None:
         """Let a GPU fall off the bus: NVML has lost it, and the kernel says XID 79."""
