@@ -15,7 +15,7 @@ PATIENCE, START = 3.0, 900.0
 """A part may take three times as long as on a quiet machine, and 15 minutes more."""
 
 HISTORYS_TAKE, FUZZ_TAKES, DRAWN_TAKES = 3000.0, 270.0, 900.0
-SEARCH_TAKES, ALLOCATIONS_TAKE, MUTANTS_TAKE, FLEET_TAKES = 420.0, 240.0, 3000.0, 420.0
+SEARCH_TAKES, ALLOCATIONS_TAKE, MUTANTS_TAKE, FLEET_TAKES = 420.0, 420.0, 3000.0, 420.0
 """Seconds on two quiet cores; the drawn replays with one process."""
 
 
@@ -128,11 +128,13 @@ def _search(seed: int, scale: float, about: float) -> Part:
 
 
 def _allocations(seed: int, tens: int, about: float) -> Part:
+    files = ("tests/allocation/test_agreement.py", "tests/chain/test_scheduler_agrees.py")
     return Part(
         name="allocations",
-        what=f"{10 * tens:,} clusters, allocated by us and by Kubernetes' own code",
-        command=_pytest(*_hypothesis(seed), "--timeout", "0", "tests/allocation/test_agreement.py"),
-        environment={"ALLOCATIONS": str(tens)},
+        what=f"{10 * tens:,} clusters, allocated by us and by Kubernetes' own code, "
+        f"and {tens:,} by a real scheduler",
+        command=_pytest(*_hypothesis(seed), "--timeout", "0", *files),
+        environment={"ALLOCATIONS": str(tens), "PLACEMENTS": str(tens)},
         figures=closing.properties,
         about=about,
         servers=True,

@@ -41,6 +41,7 @@ POLICIES: tuple[Json, ...] = (
     {"default": "1Gi", "validRange": {"min": "1Gi", "step": "512Mi", "max": "4Gi"}},
     {"default": "500m", "validRange": {"min": "100m", "step": "300m"}},
 )
+BINDS_LATE = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
 AMOUNTS = ("1Gi", "1500Mi", "3Gi", "5Gi", "100", "400m", "1", "20Gi")
 
 
@@ -135,7 +136,7 @@ def _gpu(draw: Random, index: int) -> Json:
         "attributes": attributes,
         "capacity": {"memory": {"value": draw.choice(("24Gi", "80Gi"))}},
         **_taints(draw),
-        **({"bindingConditions": ["ready"]} if draw.random() < 0.05 else {}),
+        **(BINDS_LATE if draw.random() < 0.05 else {}),
     }
 
 
