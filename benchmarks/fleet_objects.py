@@ -147,28 +147,30 @@ def _device(node: int, number: int) -> Json:
     }
 
 
-def claim(number: int) -> Json:
+def job(number: int) -> str:
+    """Return the name of a claim and of the pod that has it."""
+    return f"train-{number:06d}"
+
+
+def claim(name: str, namespace: str, *, count: int = 1, device_class: str = DRIVER) -> Json:
+    exactly = {"deviceClassName": device_class, "count": count}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": f"train-{number:06d}", "namespace": JOBS},
-        "spec": {
-            "devices": {
-                "requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER, "count": 1}}]
-            }
-        },
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
     }
 
 
-def allocation(number: int, node: int, gpu: int) -> Json:
+def pod_uid(number: int) -> str:
+    return f"7d0c2f6e-0000-4000-8000-{number:012x}"
+
+
+def allocation(node: int, gpu: int, pod: str, uid: str) -> Json:
     """Return the status of a claim that holds one GPU for a pod."""
     result = {"request": "gpu", "driver": DRIVER, "pool": node_name(node), "device": f"gpu-{gpu}"}
-    pod = {
-        "resource": "pods",
-        "name": f"train-{number:06d}",
-        "uid": f"7d0c2f6e-0000-4000-8000-{number:012x}",
-    }
-    return {"allocation": {"devices": {"results": [result]}}, "reservedFor": [pod]}
+    consumer = {"resource": "pods", "name": pod, "uid": uid}
+    return {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]}
 
 
 def lease(node: int, at: datetime) -> Json:

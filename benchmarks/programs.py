@@ -17,7 +17,7 @@ _SIGNS: Mapping[str, str] = {
 }
 _LOAD_ALL = """
 import importlib, pkgutil
-for package in ("exporter", "kubeapi", "remediator", "serving"):
+for package in ("allocation", "exporter", "kubeapi", "remediator", "serving"):
     root = importlib.import_module(package)
     for module in pkgutil.walk_packages(root.__path__, package + "."):
         importlib.import_module(module.name)

@@ -66,8 +66,10 @@ class Servers(Opening):
         """Return the flags that point a program of ours at this server."""
         endpoint = self.plane.endpoint()
         token = self.folder / "token"
-        token.touch(mode=0o600)
-        token.write_text(endpoint.token or "", encoding="ascii")
+        # Written once: a program that runs may read it at any time.
+        if not token.exists():
+            token.touch(mode=0o600)
+            token.write_text(endpoint.token or "", encoding="ascii")
         return [
             f"--kube-server={endpoint.server}",
             f"--kube-token-file={token}",

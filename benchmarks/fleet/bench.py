@@ -7,7 +7,7 @@ not count.
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from simulator.cluster.ports import free_port
 
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{fleet_objects.JOBS}/resourceclaims"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{fleet_objects.NAMESPACE}/leases"
 LEASE_PERIOD = 60.0
 """Seconds between two renewals of one agent's Lease, as the agent's default."""
@@ -60,6 +60,8 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     """Whether etcd writes to the disk before it answers."""
     loaders: int = 8
     """Clients that write the fleet side by side."""
+    waiting: int = 0
+    """Claims that wait, beside those that are allocated; for the explainer."""
 
     @property
     def disk(self) -> str:
@@ -77,12 +79,11 @@ class FleetBench(Servers):
     """Whose remediator is started."""
     _rules: Tape[RawRule]
     _remediator: int
-    _port: int
 
     def measure(self) -> list[Section]:
         """Load the fleet, start the remediator on it, and measure in the order of a life."""
         size = self._size
-        loaded = self._load()
+        loaded = self.load_fleet()
         with Renewals(self.client, self.renewals(), LEASE_PERIOD) as leases:
             title = f"{size.nodes:,} nodes, {size.nodes * size.gpus:,} GPUs, {size.claims:,} claims"
             living = [*loaded, *self._cold(), *self._steady(leases)]
@@ -95,9 +96,30 @@ class FleetBench(Servers):
         return [lambda node=node: _renewal(node) for node in range(self._size.nodes)]
 
     def last_words(self) -> str:
-        log = self.folder / "remediator.log"
-        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        return "\n".join(lines[-12:])
+        logs = (self.folder / f"{module}.log" for module in ("remediator", "allocation"))
+        texts = (log.read_text(errors="replace") for log in logs if log.exists())
+        return "\n".join(line for text in texts for line in text.splitlines()[-12:])
+
+    def objects(self) -> Iterator[tuple[str, Iterable[Write]]]:
+        """Yield what is loaded, one kind after the other."""
+        size, nodes = self._size, range(self._size.nodes)
+        slices = (fleet_objects.resource_slice(node, size.gpus) for node in nodes)
+        leases = (fleet_objects.lease(node, clock.now()) for node in nodes)
+        yield "ResourceSlices", (partial(create, path=SLICES, body=body) for body in slices)
+        yield "reports", map(self._new_report, nodes)
+        yield "claims", map(self._claim, range(size.claims))
+        yield "Leases", (partial(create, path=LEASES, body=body) for body in leases)
+
+    def consumer(self, number: int) -> tuple[str, str]:
+        """Return namespace and UID of the pod that has a claim: one that does not exist."""
+        return fleet_objects.JOBS, fleet_objects.pod_uid(number)
+
+    def start_program(self, module: str, port: int, *flags: str) -> int:
+        variables = [f"{key}={value}" for key, value in bytecode(self.folder).items()]
+        where = ["env", "-C", str(self.checkout), *variables]
+        listen = f"--listen=127.0.0.1:{port}"
+        command = [*where, sys.executable, "-m", module, listen, *self.server_flags(), *flags]
+        return self.supervisor.start(command, self.folder / f"{module}.log")
 
     def _open(self) -> None:
         self.say(f"starting etcd ({self._size.disk}) and kube-apiserver")
@@ -110,23 +132,15 @@ class FleetBench(Servers):
         self._closing.callback(self._rules.stop)
         compile_all(self.folder)
 
-    def _load(self) -> list[Figure]:
-        size, total, seconds = self._size, 0, 0.0
-        nodes = range(size.nodes)
-        slices = (fleet_objects.resource_slice(node, size.gpus) for node in nodes)
-        leases = (fleet_objects.lease(node, clock.now()) for node in nodes)
-        for what, writes in (
-            ("ResourceSlices", (partial(_create, path=SLICES, body=body) for body in slices)),
-            ("reports", map(self._new_report, nodes)),
-            ("claims", map(self._claim, range(size.claims))),
-            ("Leases", (partial(_create, path=LEASES, body=body) for body in leases)),
-        ):
+    def load_fleet(self) -> list[Figure]:
+        total, seconds = 0, 0.0
+        for what, writes in self.objects():
             done = self._loaded(what, writes)
             total, seconds = total + done.writes, seconds + done.seconds
         rate = total / seconds if seconds else 0.0
-        return [_once("objects loaded", "n", total), _once("at", "objects/s", rate)]
+        return [once("objects loaded", "n", total), once("at", "objects/s", rate)]
 
-    def _loaded(self, what: str, writes: Iterator[Write]) -> Loaded:
+    def _loaded(self, what: str, writes: Iterable[Write]) -> Loaded:
         done = load(self.client, writes, clients=self._size.loaders)
         self.say(f"{done.writes:,} {what} in {done.seconds:.0f} s")
         if done.refused:
@@ -137,8 +151,8 @@ class FleetBench(Servers):
         failed = 0 if node < self._size.sick else None
 
         def write(client: Client) -> None:
-            _create(client, REPORTS, fleet_objects.report(node))
-            _report(client, node, self._size.gpus, failed)
+            create(client, REPORTS, fleet_objects.report(node))
+            report(client, node, self._size.gpus, failed)
 
         return write
 
@@ -146,18 +160,21 @@ class FleetBench(Servers):
         gpu, node = divmod(number, self._size.nodes)
 
         def write(client: Client) -> None:
-            body = fleet_objects.claim(number)
-            _create(client, CLAIMS, body)
-            status = fleet_objects.allocation(number, node, gpu % self._size.gpus)
-            client.merge_patch(f"{CLAIMS}/{body['metadata']['name']}/status", {"status": status})
+            (namespace, uid), name = self.consumer(number), fleet_objects.job(number)
+            path = CLAIMS.format(namespace)
+            create(client, path, fleet_objects.claim(name, namespace))
+            status = fleet_objects.allocation(node, gpu % self._size.gpus, name, uid)
+            client.merge_patch(f"{path}/{name}/status", {"status": status})
 
         return write
 
     def _cold(self) -> Iterator[Figure]:
         self.say("starting the remediator")
         apiserver = self._apiserver_cpu()
+        policy = self.folder / "policy.yaml"
+        policy.write_text(POLICY, encoding="utf-8")
         began = time.monotonic()
-        self._start_remediator()
+        self._remediator = self.start_program("remediator", free_port(), f"--policy={policy}")
         log = self.folder / "remediator.log"
 
         def ready() -> bool:
@@ -167,13 +184,13 @@ class FleetBench(Servers):
         synced, cpu = time.monotonic() - began, self._cpu()
         await_true("the sick GPUs are tainted", lambda: self._tainted() >= self._size.sick, 300.0)
         planned = time.monotonic() - began
-        yield _once("cold start until the caches are complete", "s", synced)
-        yield _once("its own CPU until then", "s", cpu, part=True)
-        yield _once("cold start to a correct plan", "s", planned, budget=COLD_BUDGET)
-        yield _once("its own CPU until then", "s", self._cpu(), part=True)
-        yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
+        yield once("cold start until the caches are complete", "s", synced)
+        yield once("its own CPU until then", "s", cpu, part=True)
+        yield once("cold start to a correct plan", "s", planned, budget=COLD_BUDGET)
+        yield once("its own CPU until then", "s", self._cpu(), part=True)
+        yield once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
         self._quieten()
-        yield _once("until all nodes were looked at", "s CPU", self._cpu(), part=True)
+        yield once("until all nodes were looked at", "s CPU", self._cpu(), part=True)
 
     def _quieten(self) -> None:
         """Wait until the first pass over all nodes is over: the remediator is nearly idle then."""
@@ -193,14 +210,14 @@ class FleetBench(Servers):
         began = time.monotonic()
         time.sleep(self._size.steady)
         took = time.monotonic() - began
-        yield _once("steady CPU", "% of a core", 100 * (self._cpu() - cpu) / took)
+        yield once("steady CPU", "% of a core", 100 * (self._cpu() - cpu) / took)
         rate = (leases.done - renewed) / took
-        yield _once("Leases renewed meanwhile", "/s", rate, part=True)
+        yield once("Leases renewed meanwhile", "/s", rate, part=True)
         busy = 100 * (self._apiserver_cpu() - apiserver) / took
-        yield _once("the apiserver's CPU", "% of a core", busy, part=True)
+        yield once("the apiserver's CPU", "% of a core", busy, part=True)
         maps = processes.maps_of(self._remediator)
-        yield _once("memory (PSS)", "MB", processes.pss_megabytes(maps), budget=MEMORY_BUDGET)
-        yield _once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
+        yield once("memory (PSS)", "MB", processes.pss_megabytes(maps), budget=MEMORY_BUDGET)
+        yield once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
 
     def _storm(self) -> Iterator[Figure]:
         size = self._size
@@ -209,20 +226,20 @@ class FleetBench(Servers):
         cpu, apiserver, before = self._cpu(), self._apiserver_cpu(), self._writes()
         goal = self._tainted() + len(failing)
         began = time.monotonic()
-        reports = (partial(_report, node=node, gpus=size.gpus, failed=0) for node in failing)
+        reports = (partial(report, node=node, gpus=size.gpus, failed=0) for node in failing)
         loaded = self._loaded("reports of a failed GPU", reports)
         await_true("all are tainted", lambda: self._tainted() >= goal, 300.0)
         new = (entry.at - began for entry in self._rules.since(began) if entry.change.old is None)
-        yield _once("reports of a failed GPU written in", "s", loaded.seconds)
-        yield _once("until the last NoSchedule is stored", "s", max(new), budget=STORM_BUDGET)
-        yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
-        yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
+        yield once("reports of a failed GPU written in", "s", loaded.seconds)
+        yield once("until the last NoSchedule is stored", "s", max(new), budget=STORM_BUDGET)
+        yield once("its own CPU", "s", self._cpu() - cpu, part=True)
+        yield once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
         wrote = self._writes() - before - loaded.writes
-        yield _once("writes until then", "n", wrote, part=True)
+        yield once("writes until then", "n", wrote, part=True)
         yield from self._aftermath(began, before + loaded.writes)
-        yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
-        yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
-        yield _once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
+        yield once("its own CPU", "s", self._cpu() - cpu, part=True)
+        yield once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
+        yield once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
 
     def _aftermath(self, began: float, before: int) -> Iterator[Figure]:
         """Wait until a storm is over: nothing was written for some seconds."""
@@ -243,23 +260,9 @@ class FleetBench(Servers):
             if entry.change.new is not None and entry.change.new.spec.taint.effect == "NoExecute"
         ]
         if moved:
-            yield _once("until the last NoExecute is stored", "s", max(moved))
-        yield _once("until nothing is written any more", "s", last - began)
-        yield _once("writes until then", "n", wrote - before, part=True)
-
-    def _start_remediator(self) -> None:
-        policy = self.folder / "policy.yaml"
-        policy.write_text(POLICY, encoding="utf-8")
-        self._port = free_port()
-        variables = [f"{key}={value}" for key, value in bytecode(self.folder).items()]
-        flags = [
-            f"--policy={policy}",
-            f"--listen=127.0.0.1:{self._port}",
-            *self.server_flags(),
-        ]
-        where = ["env", "-C", str(self.checkout), *variables]
-        command = [*where, sys.executable, "-m", "remediator", *flags]
-        self._remediator = self.supervisor.start(command, self.folder / "remediator.log")
+            yield once("until the last NoExecute is stored", "s", max(moved))
+        yield once("until nothing is written any more", "s", last - began)
+        yield once("writes until then", "n", wrote - before, part=True)
 
     def _tainted(self) -> int:
         """Return how many rules that taint are stored."""
@@ -297,23 +300,20 @@ _NOTES = (
 )
 
 
-def _create(client: Client, path: str, body: fleet_objects.Json) -> None:
-    """Create an object; fine when an earlier try has made it."""
+def create(client: Client, path: str, body: fleet_objects.Json) -> bytes:
+    """Create an object and return it; fine when an earlier try has made it."""
     try:
-        client.create(path, body)
+        return client.create(path, body)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise
+        return client.get(f"{path}/{body['metadata']['name']}")
 
 
-def _report(client: Client, node: int, gpus: int, failed: int | None) -> None:
+def report(client: Client, node: int, gpus: int, failed: int | None) -> None:
+    """Report the health of a node's GPUs; `failed` is one of them, None: all are healthy."""
     status = fleet_objects.health(node, gpus, clock.now(), failed)
     client.merge_patch(f"{REPORTS}/{fleet_objects.node_name(node)}/status", {"status": status})
-
-
-def healthy(client: Client, node: int, gpus: int) -> None:
-    """Report every GPU of a node as healthy."""
-    _report(client, node, gpus, failed=None)
 
 
 def _renewal(node: int) -> Write:
@@ -327,5 +327,5 @@ def _peak_megabytes(pid: int) -> float:
     return int(line.split()[1]) * 1024 / 1e6
 
 
-def _once(what: str, unit: str, value: float, *, budget: str = "", part: bool = False) -> Figure:
+def once(what: str, unit: str, value: float, *, budget: str = "", part: bool = False) -> Figure:
     return Figure(what=what, unit=unit, values=(value,), budget=budget, part=part)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.figures import Figure, Section, percentile, ratios
-from benchmarks.fleet.bench import LEASE_PERIOD, RULES, FleetBench, Size, healthy
+from benchmarks.fleet.bench import LEASE_PERIOD, RULES, FleetBench, Size, report
 from benchmarks.fleet.load import Renewals
 from benchmarks.servers import INCIDENTS
 from benchmarks.waiting import Say, await_true
@@ -31,7 +31,7 @@ class PairedBench(FleetBench):
 
     def measure(self) -> list[Section]:
         """Load the fleet once; each checkout is started once before anything counts."""
-        self._load()
+        self.load_fleet()
         found: dict[Path, list[Run]] = {self._before: [], HERE: []}
         with Renewals(self.client, self.renewals(), LEASE_PERIOD) as leases:
             for number in range(-1, self._rounds):
@@ -58,7 +58,7 @@ class PairedBench(FleetBench):
         self.supervisor.signal(self._remediator, signal.SIGTERM)
         await_true("it ends", lambda: self.supervisor.exit_code(self._remediator) is not None, 60.0)
         shutil.move(self.folder / "remediator.log", self.folder / f"{time.monotonic():.0f}.log")
-        writes = (partial(healthy, node=node, gpus=self._size.gpus) for node in failed)
+        writes = (partial(report, node=node, gpus=self._size.gpus, failed=None) for node in failed)
         self._loaded("reports of a healthy GPU", writes)
         for path in (RULES, INCIDENTS):
             self.client.delete(path)

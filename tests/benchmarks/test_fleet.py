@@ -5,9 +5,13 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from allocation.model.pods import Pod
 from benchmarks import fleet_objects
 from benchmarks.figures import Figure
+from benchmarks.fleet import tenants
+from benchmarks.fleet.__main__ import main
 from benchmarks.fleet.bench import POLICY, FleetBench, Size
+from benchmarks.fleet.explaining import CHANGES, SIGNALS, ExplainerBench, total
 from exporter.model.device import NVIDIAS, Device
 from exporter.model.node_health import NodeHealth
 from exporter.model.resource_slices import ResourceSlice, inventory
@@ -57,7 +61,8 @@ def test_the_failed_gpu_is_judged_sick_and_its_siblings_healthy() -> None:
 
 
 def test_a_claim_holds_a_published_device_for_a_pod() -> None:
-    body = fleet_objects.claim(12) | {"status": fleet_objects.allocation(12, 7, 2)}
+    status = fleet_objects.allocation(7, 2, "train-000012", fleet_objects.pod_uid(12))
+    body = fleet_objects.claim("train-000012", "default") | {"status": status}
     device = Device(fleet_objects.DRIVER, "node-00007", "gpu-2")
 
     (hold,) = affected_pods([msgspec.convert(body, Claim)], frozenset({device}))
@@ -77,6 +82,64 @@ def test_the_policy_enforces_and_holds_nothing_back() -> None:
     assert policy.limits == LIFTED
 
 
+def test_pods_that_wait_are_of_many_kinds() -> None:
+    kinds = {
+        (tenants.waiting_count(number), *tenants.node_selector(number).values())
+        for number in range(10 * tenants.KINDS)
+    }
+
+    assert len(kinds) == tenants.KINDS
+
+
+@pytest.mark.parametrize(
+    ("status", "node", "kind", "holds"),
+    [
+        (tenants.pod_that_runs(NOW), "node-00007", "Ready", "True"),
+        (tenants.pod_that_waits(NOW, 300), "", "PodScheduled", "False"),
+    ],
+)
+def test_the_explainer_reads_claim_node_and_state_of_a_pod(
+    status: fleet_objects.Json, node: str, kind: str, holds: str
+) -> None:
+    body = tenants.pod("train-000012", "tenant-12", node=node) | {"status": status}
+
+    pod = msgspec.convert(body, Pod)
+    found = pod.condition(kind)
+    assert (pod.claim_keys(), pod.spec.node_name) == (["tenant-12/train-000012"], node)
+    assert found
+    assert found.status == holds
+
+
+PAGE = b"""\
+# TYPE draguard_claims gauge
+draguard_claims{dra_claim_namespace="a",state="Pending",reason="ClassMissing"} 2
+draguard_claims{dra_claim_namespace="b",state="Pending",reason="ClassMissing"} 1
+draguard_claims{dra_claim_namespace="b",state="Running",reason="Running"} 40
+draguard_claims_older{reason="ClassMissing"} 7
+draguard_explainer_unexplained_pods 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "label", "expected"),
+    [
+        ("draguard_claims", "", 43),
+        ("draguard_claims", 'reason="ClassMissing"', 3),
+        ("draguard_explainer_unexplained_pods", "", 3),
+        ("draguard_explainer_look_seconds", "", 0),
+    ],
+)
+def test_samples_of_a_page_are_added_up(family: str, label: str, expected: float) -> None:
+    assert total(PAGE, family, label) == expected
+
+
+def test_before_and_explainer_are_two_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--before", "elsewhere", "--explainer"])
+
+    assert "leave out --explainer" in capsys.readouterr().err
+
+
 @pytest.mark.verify
 def test_a_small_fleet_can_be_measured_on_the_real_apiserver() -> None:
     size = Size(nodes=40, claims=40, sick=2, storm=10, steady=1.0)
@@ -91,3 +154,21 @@ def test_a_small_fleet_can_be_measured_on_the_real_apiserver() -> None:
     assert len(found["draguard status"].values) == len(found["draguard incidents"].values) > 1
     # Ten rules and ten incidents at least, and each incident's status.
     assert found["writes until then"].values >= (30.0,)
+
+
+@pytest.mark.verify
+def test_the_explainer_can_be_measured_on_a_small_fleet() -> None:
+    size = Size(nodes=10, claims=80, sick=1, steady=1.0, waiting=40)
+    stated: list[str] = []
+    with ExplainerBench(size, stated.append, rounds=2) as bench:
+        alone, beside = bench.measure()
+
+    found: dict[str, Figure] = {figure.what: figure for figure in alone.figures + beside.figures}
+    # Namespaces, Nodes with report, slice and Lease, and claims with their pods.
+    assert found["objects loaded"].values == (100 + 4 * 10 + 2 * 80 + 2 * 40,)
+    assert found["a list of all pods"].values > found["a list of all deviceclasses"].values
+    assert found["start of the explainer until no pod is unexplained"].values > (0.0,)
+    assert found["one look"].values > (0.0,)
+    assert len(found["a new pod that waits until its reason is counted"].values) == CHANGES
+    for state in SIGNALS:
+        assert len(found[f"a GPU fails until NoSchedule is stored, explainer {state}"].values) == 2
