@@ -149,7 +149,11 @@ class Credentials:
             found = file.stat()
             mark = (found.st_mtime_ns, found.st_ino, found.st_size)
             if mark != self._seen:
-                self._token, self._seen = file.read_text(encoding="ascii").strip(), mark
+                token = file.read_text(encoding="ascii").strip()
+                if not token:
+                    # It is being written: without a token a request is an anonymous one.
+                    raise ValueError("it is empty")
+                self._token, self._seen = token, mark
         except (OSError, ValueError) as error:
             # A renewal may be under way: the last token serves until it expires.
             if not self._token:

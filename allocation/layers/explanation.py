@@ -31,6 +31,11 @@ TO_ALLOCATE = ("slices", "rules", "classes", "claims", "nodes")
 """Without one of these it is not known what can be allocated."""
 
 
+_GOES_FURTHER = frozenset(
+    {"OneDevice", "DropConstraint", "DropSelector", "Tolerate", "DropNodeSelector"}
+)
+
+
 class Inventory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What a cluster has. Of a pod that has a node only that node's part is needed.
 
@@ -240,8 +245,16 @@ def _allocation(
             found += remedies(stock.around(node, demand.claims_on(node)), node, answers)
     # What changes the request comes after what gives it its devices as it is.
     kinds = [*CHANGES]
+    groups = (group for request in summary.requests for group in request.groups)
+    failing = {group.what for group in groups if group.why == "SelectorFails"}
     if summary.verdict == "Fails":
         found = [each for each in found if each.what == "DropSelector"]
+    elif failing:
+        # What lets the search go further, or opens several nodes, may meet the failing selector on
+        # another node, which ends the whole attempt.
+        found = [
+            each for each in found if each.what not in _GOES_FURTHER or failing <= {each.which}
+        ]
     return summary, tuple(sorted(dict.fromkeys(found), key=lambda each: kinds.index(each.what)))
 
 

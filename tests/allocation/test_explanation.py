@@ -1,5 +1,6 @@
 """A pod or a claim explained from what was read of a cluster, whole."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,8 @@ from allocation.model.claims import Claim, DeviceClass
 from allocation.model.nodes import Node, NodeTaint
 from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice
+from allocation.selectors.answers import Answer, fails
+from allocation.selectors.device import SelectedDevice
 from exporter.model.device import Device
 from tests.allocation.builders import (
     DRIVER,
@@ -665,3 +668,38 @@ class TestOneInventoryForManyPods:
 
         assert here.claims == (on_nic, near)
         assert [each.spec.pool.name for each in here.slices] == ["node-a", "shared"]
+
+
+def test_no_change_is_offered_that_meets_a_failing_selector_on_another_node() -> None:
+    """The scheduler gives up on the pod where a selector fails, on whichever node."""
+    claim = waiting(request(selectors=[{"cel": {"expression": "index:0"}}]))
+    elsewhere = pod("job", nodeSelector={"zone": "c"})
+
+    found = explain(
+        Known(
+            at=NOW,
+            pod=elsewhere,
+            claims=(claim,),
+            inventory=Inventory(
+                slices=(
+                    gpus("node-a", attributes={"index": {"string": "0"}}),
+                    gpus("node-b"),
+                ),
+                classes=(GPU_CLASS,),
+                nodes=NODES,
+            ),
+        ),
+        Answers(evaluate_strictly),
+    )
+
+    assert [each.what for each in found.changes] == []
+    assert found.finding.reason == "NodeAffinity"
+
+
+def evaluate_strictly(expression: str, devices: Sequence[SelectedDevice]) -> list[Answer]:
+    """Evaluate as CEL does: an attribute that a device does not have is an error."""
+    name = expression.partition(":")[0]
+    return [
+        answer if name in each.attributes else fails("no such key")
+        for each, answer in zip(devices, evaluate(expression, devices), strict=True)
+    ]

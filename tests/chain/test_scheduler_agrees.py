@@ -69,6 +69,7 @@ def last_decision(one: DrawnCluster) -> str:
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
+@example(seed=34)  # each change but one would meet a failing selector on another node
 @example(seed=187)
 @example(seed=742113)
 @given(seed=st.integers(1, 2**32))
