@@ -103,7 +103,7 @@ class Explainer:
         self._stopping = threading.Event()
         self._passed_at = monotonic()
         self._looked_at: float | None = None
-        """When the last look was finished; None: this replica does not look."""
+        """When the last look was finished, or the first one was due; None: it does not look."""
         self._until = 0.0
         self._probed_at = float("-inf")
         routes: dict[str, Handler] = {
@@ -160,6 +160,9 @@ class Explainer:
             self._looked_at = None
             self._metrics.show(None)
             return
+        if self._looked_at is None:
+            # From here on a look is missing.
+            self._looked_at = monotonic()
         try:
             self._look(monotonic())
         except Exception:  # noqa: BLE001 - the next look may end well; a metric counts the others
@@ -168,7 +171,8 @@ class Explainer:
             self._metrics.show(None)
 
     def _may_show(self) -> bool:
-        return self._elector.leading and not any(self._observer.distrust_by_kind().values())
+        trusted = not any(self._observer.distrust_by_kind().values())
+        return trusted and self._elector.leading and not self._stopping.is_set()
 
     def _look(self, begun: float) -> None:
         snapshot = self._observer.snapshot()

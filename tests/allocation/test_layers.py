@@ -186,7 +186,7 @@ class TestBinding:
     def test_a_full_claim_that_includes_the_pod_is_not_in_use_by_others(self) -> None:
         users = [{"name": f"p{n}", "resource": "pods", "uid": f"{n}"} for n in range(256)]
 
-        assert found(pod(), claim([gpu()], reservedFor=users)).reason == "OtherResources"
+        assert found(pod(), claim([gpu()], reservedFor=users)).reason == "BindingPending"
 
     def test_a_condition_that_is_met_is_passed(self) -> None:
         ready = claim([self.LATE], devices=[device_status("Attached", "True")])

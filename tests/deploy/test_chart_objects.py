@@ -299,11 +299,13 @@ def test_metrics_only_says_nothing_to_the_api_and_taints_nothing() -> None:
 
 @pytest.mark.parametrize("setting", ["no explainer", "metrics only"])
 def test_without_an_explainer_nothing_is_left_of_it(setting: str) -> None:
-    """But its name in the policy of Leases, where it stands beside those of the others."""
+    """But its name in the policy of Leases, and boards and rules: they say Unknown, or nothing."""
     objects = rendered.objects((*SETTINGS[setting], *EVERYTHING, "stack=openshift"))
 
     named = [one for one in objects if "explainer" in str(one)]
-    assert {one["metadata"]["name"] for one in named} <= {"draguard-leases"}
+    shown = {"draguard", "draguard-dashboard-claim", "draguard-dashboard-fleet"}
+    assert {one["metadata"]["name"] for one in named} <= {"draguard-leases", *shown}
+    assert of_kind(named, "Deployment") == of_kind(named, "ClusterRole") == []
 
 
 @pytest.mark.parametrize("setting", ["no remediator", "explainer alone"])

@@ -79,8 +79,8 @@ def test_an_explainer_reads_and_writes_events_and_its_own_lease() -> None:
     assert {grant for grant in given if grant[3] not in {"list", "watch"}} == {
         ("resource.k8s.io", "resourceclaimtemplates", "", "get"),
         ("events.k8s.io", "events", "", "create"),
-        ("coordination.k8s.io", "leases", "", "get"),
         ("coordination.k8s.io", "leases", "", "create"),
+        ("coordination.k8s.io", "leases", name, "get"),
         ("coordination.k8s.io", "leases", name, "patch"),
     }
     assert [role["kind"] for role in roles(name)] == ["ClusterRole", "Role"]
