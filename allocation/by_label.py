@@ -20,7 +20,7 @@ class ByLabel:
         self._slices = slices
         self._anywhere: list[int] = []
         self._by_label: dict[_Label, list[int]] = {}
-        required = [_required(each) for each in slices]
+        required = [_required_labels(each) for each in slices]
         common = Counter(
             label for terms in required for term in terms for labels in term for label in labels
         )
@@ -41,7 +41,7 @@ class ByLabel:
         return [self._slices[place] for place in sorted(places)]
 
 
-def _required(given: ResourceSlice) -> list[list[list[_Label]]]:
+def _required_labels(given: ResourceSlice) -> list[list[list[_Label]]]:
     """Return for each term of its selector the requirements of labels, each by what it accepts.
 
     []: it may be for any node. So is one whose selector cannot be read: an error on each node.

@@ -73,7 +73,7 @@ def too_little(
 
 
 def suffices(device: PublishedDevice) -> bool:
-    """Whether a request that names no capacity finds enough, where nobody shares the device."""
+    """Whether a request that names no capacity finds enough on a device that is not shared."""
     try:
         return all(map(_is_whole, device.capacity.values()))
     except CapacityError:

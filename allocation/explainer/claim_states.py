@@ -17,8 +17,8 @@ from allocation.model.pods import EXTENDED_RESOURCES, Pod
 
 State = Literal["Pending", "Allocated", "Binding", "Preparing", "Running", "Unused", "Deleting"]
 """`Allocated`: reserved for a pod group, or for pods that have ended. `Binding`: its pod has no
-node yet. `Preparing`: its pod is on a node and does not run yet. `Unused`: allocated, and reserved
-for nobody."""
+node yet. `Preparing`: its pod is on a node and does not run yet. `Unused`: allocated, and not
+reserved."""
 STATES: tuple[State, ...] = get_args(State)
 WAITING: frozenset[State] = frozenset({"Pending", "Binding", "Preparing", "Deleting"})
 MIXED = "mixed"

@@ -39,8 +39,9 @@ CLAIM_FAMILIES: tuple[Family, ...] = (
         "claims",
         f"ResourceClaims by state: {_STATES}. Reason: that of `draguard why` for the pod that has "
         "come farthest with it; NotEvaluated where it is not known here. Class or driver is "
-        f"`mixed` for a claim of several. Beyond {ROWS} rows the smallest ones are added up "
-        "without namespace, class and driver.",
+        f"`mixed` for a claim of several; a class that does not exist is `{OTHER}`. "
+        f"Beyond {ROWS} rows, of which each namespace has its share, the rest is added up without "
+        "namespace, class and driver.",
         "dra_claim_namespace",
         "dra_device_class",
         "dra_driver_name",
@@ -59,7 +60,8 @@ CLAIM_FAMILIES: tuple[Family, ...] = (
     ),
     _gauge(
         "claim_since_timestamp_seconds",
-        f"When a claim that waits came into its state; the {CLAIMS} that wait for longest. "
+        f"When a claim that waits came into its state; the {CLAIMS} that wait for longest, "
+        "not those of NoPod and SchedulingGated. "
         "`pod_claim` is its name within the pod: it stays when a claim of a template is made anew, "
         "and names a claim that does not exist yet.",
         "dra_claim_namespace",

@@ -115,7 +115,7 @@ class _Waiting(msgspec.Struct, frozen=True):
     requested: Mapping[str, int]
 
     @property
-    def shared(self) -> Demand:
+    def shared_demand(self) -> Demand:
         """Return the demand as all pods of its kind have it."""
         in_pod = {claim: name for name, claim in self.pod.claim_names().items()}
         waiting = tuple(
@@ -131,7 +131,7 @@ class _Waiting(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> bytes:
         """Return the same for pods for which the scheduler finds the same."""
-        spec, demand = self.pod.spec, self.shared
+        spec, demand = self.pod.spec, self.shared_demand
         return msgspec.msgpack.encode(
             (
                 [(claim.metadata.name, claim.spec.devices) for claim in demand.waiting],
@@ -228,7 +228,7 @@ class Findings:
         answers: Answers,
         budget: float,
     ) -> None:
-        """Compute what is due, as long as there is time, and forget what nobody waits for."""
+        """Compute what is due, as long as there is time, and forget the kinds that are gone."""
         begun = self._clock()
         kept = {kind: each for kind, each in self.answers.items() if kind in waiting}
         due = [kind for kind in waiting if kind not in kept or kept[kind].is_due(snapshot)]
@@ -275,7 +275,7 @@ def _outcome(snapshot: Snapshot, first: _Waiting, answers: Answers) -> Outcome:
         return Outcome(unknown=snapshot.unreadable)
     try:
         return Outcome(
-            summarize(first.shared, stock.nodes, stock.cluster, answers), supplies=by_plugin
+            summarize(first.shared_demand, stock.nodes, stock.cluster, answers), supplies=by_plugin
         )
     except OutOfTimeError as error:
         return Outcome(unknown=str(error))

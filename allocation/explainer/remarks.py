@@ -48,8 +48,8 @@ class PodRemarks:
         self._known: dict[_Key, tuple[datetime, Found]] = {}
 
     def read(self, pods: Iterable[Pod], at: datetime) -> None:
-        """Read what is due of these pods, and forget what nobody needs any more."""
-        needed = {key for pod in pods for key in _needed(pod, at)}
+        """Read what is due of these pods, and forget what is not needed any more."""
+        needed = {key for pod in pods for key in _keys_of(pod, at)}
         self._known = {key: each for key, each in self._known.items() if key in needed}
         due = sorted(needed, key=self._read_at)
         turns, before = dict[_Key, int](), Counter[str]()
@@ -95,7 +95,7 @@ class PodRemarks:
         return True
 
 
-def _needed(pod: Pod, at: datetime) -> list[_Key]:
+def _keys_of(pod: Pod, at: datetime) -> list[_Key]:
     """Return what has to be read of a pod."""
     namespace, templates = pod.metadata.namespace, _templates_of(pod)
     needed: list[_Key] = [("template", namespace, name) for name in templates]

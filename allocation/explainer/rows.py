@@ -57,7 +57,7 @@ def claim_rows(
         if claim.state in WAITING and claim.reason not in _FOR_NOTHING:
             dated.append((begun, claim))
     oldest = nsmallest(CLAIMS, dated, key=lambda entry: (entry[0], entry[1].key))
-    bounded = {"claims": _bounded(counts, 3), "claims_older": _bounded(older, 1)}
+    bounded = {"claims": _limit_rows(counts, 3), "claims_older": _limit_rows(older, 1)}
     return ClaimRows(
         rows={
             **{family: rows for family, (rows, _) in bounded.items()},
@@ -81,7 +81,7 @@ def claim_rows(
     )
 
 
-def _bounded(counts: Counter[Labels], named: int) -> tuple[dict[Labels, float], int]:
+def _limit_rows(counts: Counter[Labels], named: int) -> tuple[dict[Labels, float], int]:
     """Return the rows, those beyond the limit without their first labels, and how many those were.
 
     The namespaces take turns, each with its largest row next: none crowds out the others.

@@ -1,6 +1,6 @@
 """Which Events pods and their claims get: why they wait, and that they do not any more. Pure.
 
-With the rights of one namespace nobody sees nodes and devices, so these are the answer there. One
+The rights of one namespace show no nodes and devices, so these are the answer there. One
 Warning for each reason, and a Normal one at the end. What belongs to other namespaces is not named.
 """
 
@@ -62,7 +62,7 @@ class Reporter:
     """Remembers the last news about each pod, and yields it at each look.
 
     Who posts them posts each once, and tries again what was refused or had no room. A reason has to
-    last for some time in this memory, so a process that has just begun warns nobody at once.
+    last for some time in this memory, so a process that has just begun posts no Warning at once.
     """
 
     def __init__(self, after: timedelta) -> None:
@@ -82,7 +82,7 @@ class Reporter:
         """Yield the news about all pods; those that are gone are forgotten."""
         alive: dict[str, _Current] = {}
         reasons: dict[str, tuple[str, datetime]] = {}
-        yielded = set[tuple[str, str]]()
+        yielded = set[tuple[str, str, str]]()
         for pod in pods:
             uid = pod.metadata.uid
             finding, before = findings.get(uid), self._current.get(uid)
@@ -104,8 +104,9 @@ class Reporter:
             alive[uid] = current
             for event in current.events:
                 # Pods that share a claim are one reason for one Event on it.
-                if (event.uid, event.waits_for) not in yielded:
-                    yielded.add((event.uid, event.waits_for))
+                key = (event.uid, event.reason, event.waits_for)
+                if key not in yielded:
+                    yielded.add(key)
                     yield event
         self._current, self._reasons = alive, reasons
 

@@ -23,10 +23,10 @@ def binding(view: PodView) -> Finding | None:
             found = _in_use(view, claim) or _conditions(claim)
             if found is not None:
                 return found
-    return _reserved(view) or _elsewhere(view)
+    return _about_to_be_bound(view) or _elsewhere(view)
 
 
-def _reserved(view: PodView) -> Finding | None:
+def _about_to_be_bound(view: PodView) -> Finding | None:
     """Return that a pod is about to be bound. Its condition still has the last refusal."""
     names, uid = view.pod.claim_names(), view.pod.metadata.uid
     claims = [*view.claims_of_pod()]

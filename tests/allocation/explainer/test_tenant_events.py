@@ -77,6 +77,17 @@ def test_pods_that_share_a_claim_are_one_event_on_it() -> None:
     assert [each.kind for each in found].count("ResourceClaim") == 1
 
 
+def test_a_claim_has_the_end_of_one_pod_beside_the_wait_of_another() -> None:
+    reporter = Reporter(timedelta())
+    events(reporter, [pod("first"), pod("second")], finding(), 1)
+    runs = pod("first", node="node-a", phase="Running")
+
+    found = events(reporter, [runs, pod("second")], finding(), 2)
+
+    on_claim = [each.reason for each in found if each.kind == "ResourceClaim"]
+    assert sorted(on_claim) == ["WaitIsOver", "WaitsInAllocation"]
+
+
 def test_namespaces_take_turns() -> None:
     crowd = events(Reporter(timedelta()), [pod(f"a-{n}", "none") for n in range(3)], finding(), 1)
     other = msgspec.structs.replace(crowd[0], namespace="z", name="other")
