@@ -79,7 +79,8 @@ class Explainer:
         self._recorder = EventRecorder[TenantEvent](
             client,
             as_object=partial(tenant_events.as_object, labels=labels),
-            turn=self._turn,
+            # Only the leader posts, and each Event is charged.
+            turn=lambda: self._pace.ask() if self._elector.leading else 1.0,
             on_result=self._metrics.count_event,
             waiting=WAITING,
             remembered=REMEMBERED,
@@ -217,10 +218,6 @@ class Explainer:
         if size > 2 * MOST_ANSWERS:
             raise OutOfTimeError("its selectors have too many answers")
 
-    def _turn(self) -> float:
-        """Return 0 and charge an Event that may be posted now; only the leader posts."""
-        return self._pace.ask() if self._elector.leading else 1.0
-
     def _serve_metrics(self, request: Request) -> Response:
         kind, now = exposition(request.accept), monotonic()
         if not self._may_show():
@@ -255,7 +252,7 @@ class Explainer:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     settings = parse(arguments)
-    return run_program(lambda: Explainer(settings), settings.log_level, _log, settings)
+    return run_program(lambda: Explainer(settings), _log, settings)
 
 
 if __name__ == "__main__":

@@ -311,7 +311,7 @@ class Remediator:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     settings = parse(arguments)
-    return run_program(lambda: Remediator(settings), settings.log_level, _log, settings)
+    return run_program(lambda: Remediator(settings), _log, settings)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from exporter.model.device import GPU_DRIVER, GpuDrivers, gpu_drivers
 from exporter.model.quiet_parser import QuietParser, add_flags
-from remediator.model.taint_rule import is_label_value
 from remediator.plan.node_condition import HandoverOptions
+from remediator.program_settings import ProgramSettings
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(ProgramSettings, frozen=True, kw_only=True):
     """Each field is a flag of the same name, with its description as the help text."""
 
     policy: Annotated[
@@ -24,40 +23,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listen: Annotated[
         str, Meta(description="address of /metrics, /healthz, /readyz and /debug/plan")
     ] = "0.0.0.0:9401"
-    health_listen: Annotated[
-        str,
-        Meta(
-            description="where to serve /healthz and /readyz once more, without TLS and passwords; "
-            "nowhere when empty"
-        ),
-    ] = ""
-    """For probes, which have no client certificate."""
-    web_config: Annotated[
-        Path | None,
-        Meta(description="Prometheus web configuration: TLS, client certificates, basic auth"),
-    ] = None
-    kube_server: Annotated[
-        str | None, Meta(description="API server URL; default: the pod's service account")
-    ] = None
-    kube_token_file: Annotated[
-        str | None, Meta(description="file with a bearer token, read again when it changes")
-    ] = None
-    kube_ca_file: Annotated[
-        str | None, Meta(description="certificate authority of the API server")
-    ] = None
-    kubeconfig: Annotated[Path | None, Meta(description="kubeconfig to use instead")] = None
-    """Read instead of the three above, with its current context."""
     lease_namespace: Annotated[
         str, Meta(description="namespace of the agents' Leases and of the leader's")
     ] = "draguard-system"
-    leader_identity: Annotated[
-        str, Meta(description="name in the leader's Lease; default: host name and a random part")
-    ] = ""
-    cluster_name: Annotated[
-        str,
-        Meta(description="name of this cluster: a label of incidents and Events, on /debug/plan"),
-    ] = ""
-    """A label's value. For those who collect incidents of several clusters."""
     gpu_drivers: Annotated[
         str, Meta(description="DRA drivers that publish NVIDIA's GPUs, with commas; as the agents'")
     ] = GPU_DRIVER
@@ -76,10 +44,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, Meta(description="seconds for which a due repair waits for pods on its node")
     ] = 3600.0
     """Counted from when the repair was needed."""
-    log_level: Annotated[
-        Literal["DEBUG", "INFO", "WARNING", "ERROR"],
-        Meta(description="DEBUG, INFO, WARNING or ERROR"),
-    ] = "INFO"
     leader_elect: Annotated[
         bool, Meta(description="write only while holding the Lease draguard-remediator")
     ] = True
@@ -108,6 +72,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             accelerated_hardware_ready=self.accelerated_hardware_ready,
         )
 
+    def find_mistake(self) -> str:
+        """Return the first wrong flag and what it may be; "" when all are right."""
+        try:
+            gpu_drivers(self.gpu_drivers.split(","))
+        except ValueError as error:
+            return f"--gpu-drivers {error}"
+        checks = (
+            (self.stale_after <= 0 or self.resync <= 0, "--stale-after and --resync are above 0"),
+            (self.node_condition_deadline < 0, "--node-condition-deadline is seconds, 0 or more"),
+            (
+                self.accelerated_hardware_ready and not self.node_condition,
+                "--accelerated-hardware-ready needs --node-condition",
+            ),
+            (
+                self.writes_per_second <= 0,
+                "--writes-per-second is above 0; to stop all writes, scale to 0 replicas",
+            ),
+        )
+        own = next((text for wrong, text in checks if wrong), "")
+        return own or super().find_mistake()
+
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Read the command line; print usage and exit on a mistake."""
@@ -117,33 +102,8 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         allow_abbrev=False,
     )
     add_flags(parser, Settings())
-    found = parser.parse_args(arguments)
-    wrong = _find_mistake(Settings(**vars(found)))
+    found = Settings(**vars(parser.parse_args(arguments)))
+    wrong = found.find_mistake()
     if wrong:
         parser.error(wrong)
-    return Settings(**vars(found))
-
-
-def _find_mistake(found: Settings) -> str:
-    """Return the first wrong flag and what it may be; "" when all are right."""
-    try:
-        gpu_drivers(found.gpu_drivers.split(","))
-    except ValueError as error:
-        return f"--gpu-drivers {error}"
-    checks = (
-        (
-            bool(found.cluster_name) and not is_label_value(found.cluster_name),
-            "--cluster-name is a label's value: up to 63 letters, digits, '-', '_' and '.'",
-        ),
-        (found.stale_after <= 0 or found.resync <= 0, "--stale-after and --resync are above 0"),
-        (found.node_condition_deadline < 0, "--node-condition-deadline is seconds, 0 or more"),
-        (
-            found.accelerated_hardware_ready and not found.node_condition,
-            "--accelerated-hardware-ready needs --node-condition",
-        ),
-        (
-            found.writes_per_second <= 0,
-            "--writes-per-second is above 0; to stop all writes, scale to 0 replicas",
-        ),
-    )
-    return next((text for wrong, text in checks if wrong), "")
+    return found

@@ -5,26 +5,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from kubeapi.proxy import proxied
+from remediator.program_settings import ProgramSettings
 from serving.front import FrontError
 from serving.message import ConfigError
-
-
-class Login(Protocol):
-    """The settings that say which API server, and as whom."""
-
-    @property
-    def kubeconfig(self) -> Path | None: ...
-    @property
-    def kube_server(self) -> str | None: ...
-    @property
-    def kube_token_file(self) -> str | None: ...
-    @property
-    def kube_ca_file(self) -> str | None: ...
 
 
 class Program(Protocol):
@@ -35,7 +22,7 @@ class Program(Protocol):
     def stop(self) -> None: ...
 
 
-def endpoint_of(settings: Login) -> Endpoint:
+def endpoint_of(settings: ProgramSettings) -> Endpoint:
     """Return how to reach the API server. Raises EndpointError with what to do."""
     if settings.kubeconfig is not None:
         # Loads the client library, which a pod's service account does not need.
@@ -53,12 +40,13 @@ def endpoint_of(settings: Login) -> Endpoint:
 
 def run_program(
     make: Callable[[], Program],
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"],
     log: logging.Logger,
-    settings: object,
+    settings: ProgramSettings,
 ) -> int:
     """Make a program and run it until it is stopped; returns the exit status."""
-    logging.basicConfig(level=log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     logging.getLogger("apscheduler").setLevel(logging.WARNING)
     log.info("settings: %s", settings)
     try:
