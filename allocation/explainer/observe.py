@@ -106,12 +106,20 @@ class Observer:
     def distrust_by_kind(self) -> Mapping[str, str]:
         """Return why a collection cannot be trusted now, "" where it can.
 
-        Rules and incidents are none where they are not served.
+        Rules and incidents are none where they are not served; so is all of DRA where the cluster
+        has never served any of it.
         """
+        dra = (
+            (self.slices, "ResourceSlices"),
+            (self.classes, "DeviceClasses"),
+            (self.claims, "ResourceClaims"),
+        )
+        absent = all(kind.probed and kind.reflector is None for kind, _ in dra)
         return {
-            "resourceslices": distrust_versioned(self.slices, "ResourceSlices"),
-            "deviceclasses": distrust_versioned(self.classes, "DeviceClasses"),
-            "resourceclaims": distrust_versioned(self.claims, "ResourceClaims"),
+            **{
+                kind.resource: "" if absent else distrust_versioned(kind, words)
+                for kind, words in dra
+            },
             "devicetaintrules": distrust_versioned(self.rules, "DeviceTaintRules")
             if self.rules.version is not None
             else ("" if self.rules.probed else "DeviceTaintRules were not looked for yet"),

@@ -14,6 +14,7 @@ from allocation.layers.claim_without_pod import claim_without_pod
 from allocation.layers.finding import DeviceNote, Finding, PodView
 from allocation.layers.walk import first_finding
 from allocation.model.claims import BLOCKING, Claim, DeviceClass
+from allocation.model.device_use import DeviceUse
 from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeSelectorError
 from allocation.model.pods import Pod
@@ -90,6 +91,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     inventory: Inventory = Inventory()
     incidents: Mapping[Device, str] = {}
     """By device: what Draguard's open incident of it says."""
+    uses: tuple[DeviceUse, ...] | None = None
+    """What the pod has on its node; None: not known."""
     unread: Mapping[str, str] = {}
     """Rights that are missing, by the part that is empty: of the inventory, and others."""
     unreadable: str = ""
@@ -193,6 +196,7 @@ def view_of(
         unread=outcome.unread,
         unknown=outcome.unknown,
         health=health,
+        uses=known.uses,
     )
 
 

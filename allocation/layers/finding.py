@@ -8,6 +8,7 @@ import msgspec
 
 from allocation.demand import Demand
 from allocation.model.claims import Claim, Result
+from allocation.model.device_use import DeviceUse
 from allocation.model.events import Event
 from allocation.model.nodes import Node
 from allocation.model.pods import Pod
@@ -57,6 +58,7 @@ WaitReason = (
         "Crashing",
         "Starting",
         "NotReady",
+        "Idle",
         "DeviceTainted",
         "DeviceSick",
         "DeviceUnhealthy",
@@ -103,6 +105,8 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     unknown: str = ""
     """What else keeps it from being known: something that says nothing to the scheduler either."""
     health: tuple[DeviceNote, ...] = ()
+    uses: tuple[DeviceUse, ...] | None = None
+    """What the kubelet has given to it, by the exporter of its node; None: not known."""
 
     def claims_of_pod(self) -> Iterator[Claim]:
         """Yield the claims of the pod that exist, each once."""

@@ -1,10 +1,12 @@
 """On the node: what the kubelet, the driver and the container runtime say. Pure."""
 
 import re
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from allocation.layers.finding import Finding, PodView, WaitReason
 from allocation.model.pods import Terminated, Waiting
+from exporter.model.device import NVIDIAS
 
 NOT_PREPARED = "FailedPrepareDynamicResources"
 """Reason of the kubelet's event: a driver has refused, or is not there."""
@@ -14,6 +16,8 @@ _NO_SANDBOX = "FailedCreatePodSandBox"
 _BY_RUNTIME = frozenset(
     {"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun"}
 )
+_JOINED = timedelta(minutes=1)
+"""Within that, the exporter sees what the kubelet has given to whom."""
 _CREATING = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Reasons of a container that waits because nothing has been tried yet."""
 
@@ -67,7 +71,7 @@ def preparation(view: PodView) -> Finding | None:
 
 
 def _not_begun(view: PodView, since: datetime | None) -> Finding:
-    """Return that no container was started, and what else is wrong."""
+    """Return that no container was started, how far the devices are, and what else is wrong."""
     node = view.pod.spec.node_name
     # Such as a volume that is not mounted.
     others = tuple(
@@ -75,14 +79,37 @@ def _not_begun(view: PodView, since: datetime | None) -> Finding:
         for each in view.events
         if each.type == "Warning" and each.reason not in {"FailedScheduling", NOT_PREPARED}
     )
+    if view.uses:
+        return Finding(
+            layer="Runtime",
+            reason="Starting",
+            message=f"its devices are prepared on {node}, and no container was started yet",
+            since=since,
+            evidence=(*others, *(f"the kubelet has given it {each.device}" for each in view.uses)),
+        )
     return Finding(
         layer="Preparation",
         reason="Preparing",
         message=f"it is on {node}, and no container was started yet",
         since=since,
-        evidence=others,
+        evidence=(*others, *_not_given(view)),
         todo=() if others else (f"check that the kubelet of {node} runs",),
     )
+
+
+def _not_given(view: PodView) -> Iterator[str]:
+    """Yield that the kubelet has not given the pod its GPUs, and for how long."""
+    if view.uses is None:
+        return
+    for claim in view.claims_of_pod():
+        allocation = claim.status.allocation
+        at = allocation.allocation_timestamp if allocation else None
+        # The exporter looks at GPUs only.
+        gpus = any(result.driver in NVIDIAS for result in claim.results)
+        if gpus and at is not None and view.now - at > _JOINED:
+            minutes = (view.now - at) // timedelta(minutes=1)
+            name = claim.metadata.name
+            yield f"claim {name} was allocated {minutes} min ago, and the kubelet has not given it"
 
 
 def runtime(view: PodView) -> Finding | None:

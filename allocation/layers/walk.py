@@ -69,14 +69,22 @@ def first_finding(view: PodView) -> Finding:
             since=ready.last_transition_time,
             evidence=tuple(filter(None, (ready.reason, ready.message))),
         )
+    return _running(view)
+
+
+def _running(view: PodView) -> Finding:
+    """Return that a pod runs, and what it does with its devices."""
+    node, uses = view.pod.spec.node_name, view.uses or ()
     devices = ", ".join(str(result.name) for _, result in view.results())
+    idle = bool(uses) and all(each.idle for each in uses)
     return Finding(
         layer="Running",
-        reason="Running",
-        message=f"it runs on {pod.spec.node_name}" + (f" with {devices}" if devices else ""),
-        todo=("whether it uses its devices: dashboard Claim, panel Devices by claim",)
-        if devices
-        else (),
+        reason="Idle" if idle else "Running",
+        message=f"it runs on {node}, and uses none of its devices at the moment"
+        if idle
+        else f"it runs on {node}" + (f" with {devices}" if devices else ""),
+        evidence=tuple(map(str, uses)),
+        todo=("for how long: dashboard Claim, panel Devices by claim",) if devices else (),
     )
 
 

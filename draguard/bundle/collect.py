@@ -9,11 +9,11 @@ from typing import NamedTuple, cast
 import msgspec
 
 from draguard.bundle.archive import LARGEST, Archive
-from draguard.bundle.pods import OwnPod, chosen
 from draguard.bundle.pseudonyms import Pseudonyms
 from draguard.bundle.stripped_objects import HIDDEN, Document, stripped, without_ends, without_texts
 from draguard.cluster.installation import find_installation
 from draguard.cluster.listing import listed, raw_items
+from draguard.cluster.own_pods import OwnPod, chosen
 from draguard.connection.errors import NotInstalledError, sentence
 from kubeapi.client import ApiError, Client
 from kubeapi.discovery import served

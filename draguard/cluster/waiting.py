@@ -12,12 +12,14 @@ import msgspec
 
 from allocation.layers.explanation import TO_ALLOCATE, Inventory, Known
 from allocation.model.claims import Claim, DeviceClass
+from allocation.model.device_use import DeviceUse
 from allocation.model.events import Event
 from allocation.model.nodes import StoredNode
 from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice, TaintRule, with_rules
 from allocation.plugin import requests_by_node
 from draguard.cluster.listing import OnPage, listed
+from draguard.cluster.node_page import read_uses
 from draguard.cluster.reading import side_by_side
 from draguard.connection.errors import forbidden
 from draguard.connection.whoami import now
@@ -136,6 +138,8 @@ class WaitingReader:
         counts = bool(pod and not node and pod.extended_resources())
         if counts:
             reads["pods"] = partial(self._some, "every pod", Pod, "/api/v1/pods", _ON_ANY_NODE)
+        if pod and node:
+            reads["uses"] = partial(self._uses, pod)
         got, ahead = side_by_side(self._client, reads)
         uids = {each.metadata.uid for each in (*([pod] if pod else []), *every)}
         slices: list[ResourceSlice] = [*got["slices"], *got.get("shared", [])]
@@ -167,6 +171,7 @@ class WaitingReader:
                 if each.open
                 for target in each.status.scope.devices
             },
+            uses=got.get("uses"),
             unread=self._unread,
             unreadable="; ".join(dict.fromkeys(self._unreadable)),
         )
@@ -178,6 +183,14 @@ class WaitingReader:
         if unreadable:
             self._unreadable.append(f"this version cannot read {some(unreadable)} of {path}")
         return found
+
+    def _uses(self, pod: Pod) -> tuple[DeviceUse, ...] | None:
+        try:
+            return read_uses(self._client, pod)
+        except ApiError as error:
+            why = forbidden(str(error)) if error.status == FORBIDDEN else str(error)
+            self._unread["uses"] = f"the exporter of {pod.spec.node_name}: {why}"
+            return None
 
     def _templates(self, pod: Pod | None, claims: Collection[str]) -> list[str]:
         """Return which of the templates exist whose claims do not, as far as they may be read."""

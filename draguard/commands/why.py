@@ -89,5 +89,9 @@ def _look(  # noqa: PLR0917 - one look at one target
         explanation = explain(known, Answers(evaluator.evaluate))
     found = Why.of(kind, namespace, name, known, explanation)
     steady = msgspec.structs.replace(found, at=None)
+    if found.finding.layer == "Running":
+        # How much of its devices it uses is another figure each time.
+        finding = msgspec.structs.replace(found.finding, evidence=())
+        steady = msgspec.structs.replace(steady, finding=finding)
     changes.show(found, partial(why_page, found), known.at, apart=steady)
     return DONE

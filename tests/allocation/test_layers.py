@@ -11,6 +11,7 @@ from allocation.layers.finding import DeviceNote, Finding, PodView
 from allocation.layers.scheduling import parts
 from allocation.layers.walk import first_finding
 from allocation.model.claims import Allocation, Claim
+from allocation.model.device_use import DeviceUse
 from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeTaint
 from allocation.model.pods import Pod
@@ -407,6 +408,40 @@ class TestOnTheNode:
         assert finding.reason == "Preparing"
         assert finding.evidence == ("FailedCreatePodSandBox: no such runtime class",)
 
+    def test_what_the_kubelet_has_given_to_nobody_is_named_with_its_minutes(self) -> None:
+        finding = found(on_node(), claim([gpu()]), uses=())
+
+        assert at(finding) == ("Preparation", "Preparing")
+        assert finding.evidence == (
+            "claim mine was allocated 4 min ago, and the kubelet has not given it",
+        )
+
+    def test_what_is_no_gpu_the_exporter_does_not_see(self) -> None:
+        nic = claim([gpu(driver="nic.example.com")])
+
+        assert found(on_node(), nic, uses=()).evidence == ()
+
+    def test_a_claim_of_the_last_minute_may_be_given_and_not_seen_yet(self) -> None:
+        view = PodView(
+            pod=on_node(),
+            now=BEGUN + timedelta(seconds=59),
+            claims={"mine": claim([gpu()])},
+            uses=(),
+        )
+
+        assert first_finding(view).evidence == ()
+
+    def test_what_the_kubelet_has_given_is_prepared(self) -> None:
+        mount = event("FailedMount", "secret not found")
+        uses = (DeviceUse(str(GPU)),)
+        finding = found(on_node(), claim([gpu()]), events=(mount,), uses=uses)
+
+        assert at(finding) == ("Runtime", "Starting")
+        assert finding.evidence == (
+            "FailedMount: secret not found",
+            f"the kubelet has given it {GPU}",
+        )
+
     @pytest.mark.parametrize(
         ("claims", "reason"), [((), "ClaimMissing"), ((claim(),), "NotAllocated")]
     )
@@ -481,6 +516,24 @@ class TestOnTheNode:
         given = pod({"conditions": [SCHEDULED]}, nodeName="node-a", resourceClaims=template)
 
         assert found(given).reason == "Preparing"
+
+
+class TestRunning:
+    def test_what_it_uses_of_its_devices_is_evidence(self) -> None:
+        uses = (DeviceUse("gpu-0", 1 << 30, 0.0), DeviceUse("gpu-1", 1 << 30, 0.3))
+        finding = found(on_node("Running"), claim([gpu()]), uses=uses)
+
+        assert at(finding) == ("Running", "Running")
+        assert finding.evidence == tuple(map(str, uses))
+
+    def test_one_that_uses_none_of_its_devices_is_idle(self) -> None:
+        uses = (DeviceUse("gpu-0", 1 << 30, 0.0), DeviceUse("gpu-1", 0))
+
+        assert found(on_node("Running"), claim([gpu()]), uses=uses).reason == "Idle"
+
+    @pytest.mark.parametrize("uses", [None, (), (DeviceUse("gpu-0"),)])
+    def test_what_is_not_known_is_not_idle(self, uses: tuple[DeviceUse, ...] | None) -> None:
+        assert found(on_node("Running"), claim([gpu()]), uses=uses).reason == "Running"
 
 
 class TestOnTheDevice:

@@ -14,9 +14,9 @@ from typing_extensions import Buffer
 from draguard.bundle import archive as archives
 from draguard.bundle.archive import Archive
 from draguard.bundle.collect import Collector, Ran
-from draguard.bundle.pods import MOST, OwnPod, chosen
 from draguard.bundle.pseudonyms import Pseudonyms
 from draguard.bundle.stripped_objects import stripped
+from draguard.cluster.own_pods import MOST, OwnPod, chosen
 from draguard.connection.retrying_client import RetryingClient
 from kubeapi.endpoint import Endpoint
 from kubeapi.resources import INCIDENTS, REPORTS

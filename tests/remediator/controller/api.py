@@ -13,6 +13,7 @@ from kubeapi.endpoint import Endpoint
 Json = dict[str, Any]
 GROUP = "/apis/resource.k8s.io/v1"
 SLICES, CLAIMS = f"{GROUP}/resourceslices", f"{GROUP}/resourceclaims"
+CLASSES = f"{GROUP}/deviceclasses"
 RULES = f"{GROUP}/devicetaintrules"
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
@@ -160,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
         api, path = self.api, url.path
         api.reads.append(self.path)
         if path == GROUP:
-            names = {"resourceslices", "resourceclaims", "devicetaintrules"}
+            names = {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"}
             served = names - {kind.rpartition("/")[2] for kind in api.unserved}
             return self._answer(200, {"resources": [{"name": kind} for kind in sorted(served)]})
         if path in api.refused:

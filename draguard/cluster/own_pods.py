@@ -45,6 +45,7 @@ class _PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 class _Meta(msgspec.Struct, frozen=True):
     name: str = ""
+    namespace: str = ""
 
 
 class OwnPod(msgspec.Struct, frozen=True):
@@ -73,10 +74,12 @@ class OwnPod(msgspec.Struct, frozen=True):
         return frozenset(each.name for each in every if each.restart_count)
 
     @property
+    def ready(self) -> bool:
+        return all(each.ready for each in self.status.container_statuses or ())
+
+    @property
     def well(self) -> bool:
-        return not self.restarted and all(
-            each.ready for each in self.status.container_statuses or ()
-        )
+        return self.ready and not self.restarted
 
     @property
     def pages(self) -> Iterator[tuple[str, str]]:
