@@ -185,6 +185,10 @@ class Explainer:
             known = self._answers = slices, Answers(self._evaluator.evaluate, self._check)
         self._until = begun + LONGEST
         look = self._findings.look(snapshot, known[1], self._remarks, BUDGET)
+        if look.errors:
+            report = "a pod could not be explained, %d in all: this is a bug, please report it"
+            _log.error(report, len(look.errors), exc_info=look.errors[0])
+            self._metrics.count_failed_look()
         states = [
             *claim_states(claims, consumers(pods, claims), look.findings),
             *missing_claims(pods, claims, look.findings, classes_of_resources(classes)),

@@ -29,6 +29,10 @@ MOST_DEVICES = 32
 """That one claim may have (`AllocationResultsMaxSize`)."""
 MOST_STEPS = 20_000
 """Devices that are tried before we give up; the scheduler has 10 s for a node."""
+MOST_SETS = 1 << 20
+"""Sets of devices that are known not to do, without a try: the scheduler needs seconds for them."""
+DEEPEST = 500
+"""Calls within each other, one for each request and device; Python has 1,000."""
 
 
 class _Failure(Exception):  # noqa: N818 - an outcome, which ends the search
@@ -112,7 +116,7 @@ class _Search:
     ) -> None:
         self.pools = cluster.published.pools_of(node)
         self._node, self._usage = node, cluster.usage
-        self._claims, self._steps = claims, 0
+        self._claims, self._steps, self._sets = claims, 0, 0
         self._counters: dict[tuple[str, str], Countdown] = {}
         self._own: dict[Device, set[int]] = {}
         """Which of the claims have a device for themselves in this attempt."""
@@ -124,6 +128,14 @@ class _Search:
         self._choices = [self._choices_of(claim, cluster.classes, answers) for claim in claims]
 
     def run(self) -> tuple[tuple[str, str, Device], ...] | None:
+        depth = 0
+        for requests in self._choices:
+            devices = sum(max(choice.count for choice in choices) for choices in requests)
+            depth += 2 + 2 * len(requests) + min(devices, MOST_DEVICES)
+        if depth > DEEPEST:
+            raise _Unknown(
+                f"its {len(self._claims)} claims have too many requests to be tried here"
+            )
         try:
             done = self._claim(0)
         except _TooMany:
@@ -262,13 +274,10 @@ class _Search:
         left = sum(not self._own.get(spot.name) for spot in choice.spots[start:])
         if left >= needed:
             return False
-        self._count(2**left - 1)
+        self._sets += 2**left
+        if self._sets > MOST_SETS:
+            raise _Unknown(f"there are more than {MOST_SETS} sets of devices to try")
         return True
-
-    def _count(self, steps: int) -> None:
-        self._steps += steps
-        if self._steps > MOST_STEPS:
-            raise _Unknown(f"there are more than {MOST_STEPS} devices to try")
 
     def _take(self, claim: int, choice: _Choice, spot: _Spot, undo: ExitStack) -> bool:
         """Take a device if it can be had. Raises _Failure, _Unknown and CapacityError."""
@@ -277,7 +286,9 @@ class _Search:
         if in_use:
             return False
         _require_answer(spot)
-        self._count(1)
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise _Unknown(f"there are more than {MOST_STEPS} devices to try")
         requests = requested.capacity.requests
         consumed = add_up((spot.consumed, *self._shares.get(spot.name, ())))
         # Of all devices, one that breaks a constraint is an error before one that is too small.

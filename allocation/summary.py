@@ -61,7 +61,9 @@ class Group(msgspec.Struct, frozen=True):
 
     why: Why
     what: str
+    number: int
     devices: tuple[Device, ...]
+    """That many; () where only the number is kept."""
     by: tuple[str, ...] = ()
     """Who is behind it: claims, partitions, rules; see `Reason.by`."""
     seen: tuple[tuple[str, str, int], ...] = ()
@@ -99,7 +101,7 @@ class RequestSummary(msgspec.Struct, frozen=True):
     @property
     def devices(self) -> int:
         """How many there are of the class, free or not."""
-        return self.free + sum(len(each.devices) for each in self.groups)
+        return self.free + sum(each.number for each in self.groups)
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -297,7 +299,7 @@ class _Look:
             if why in _BY_SELECTOR:
                 every = [self._cluster.published.device(name) for name in names]
                 seen, has = _values(what, [each for each in every if each is not None])
-            yield Group(why, what, names, by, seen, has)
+            yield Group(why, what, len(names), names, by, seen, has)
 
 
 def _hardness(reason: Reason) -> int:

@@ -132,7 +132,7 @@ OWN_FAMILIES: tuple[Family, ...] = (
         "result",
     ),
     _counted("evaluator_starts", "Starts of the process that evaluates tenants' CEL expressions."),
-    _counted("look_failures", "Looks that ended with an error; the log has its trace."),
+    _counted("look_failures", "Looks that could not explain a pod, or any; the log has the error."),
     _counted(
         "api_requests",
         "Requests to the API server by verb and HTTP status; `none`: no answer came.",

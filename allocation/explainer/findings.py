@@ -5,6 +5,7 @@ claims is computed once for all of them. While there is no time for all, those c
 answer is the oldest; until then a pod keeps its last answer, or has none.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -26,19 +27,23 @@ from allocation.layers.explanation import (
     taints_of,
     view_of,
 )
-from allocation.layers.finding import DeviceNote, Finding
+from allocation.layers.finding import Finding
 from allocation.layers.scheduling import scheduler
 from allocation.layers.walk import first_finding
 from allocation.model.claims import Claim
 from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeSelectorError
 from allocation.model.pods import Pod
+from allocation.model.slices import Taint
 from allocation.plugin import classes_of_resources
 from allocation.reasons import Why
 from allocation.summary import Group, Summary, summarize
 from exporter.model.device import Device
 from kubeapi.types import NamespacedMeta
 
+MOST_NAMES = 20_000_000
+"""Names that all answers keep together, some 160 MB: each may name all claims of a large cluster,
+and tenants choose how many there are."""
 EASE = 20
 """An answer is computed anew when it is so many times as old as its computation took."""
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -87,10 +92,19 @@ class Answer(msgspec.Struct, frozen=True):
     basis: tuple[object, str]
     cost: float
     """Seconds that it took."""
+    in_time: bool = True
+    """False: time ran out, so it is computed further as soon as there is some."""
 
     def is_due(self, snapshot: Snapshot) -> bool:
         age = (snapshot.at - self.at).total_seconds()
-        return self.basis != snapshot.basis and not 0 <= age < EASE * self.cost
+        changed = not self.in_time or self.basis != snapshot.basis
+        return changed and not 0 <= age < EASE * self.cost
+
+    @property
+    def size(self) -> int:
+        """Return how many names it keeps."""
+        requests = self.outcome.summary.requests if self.outcome.summary else ()
+        return sum(len(group.by) for request in requests for group in request.groups)
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -100,6 +114,8 @@ class Look(msgspec.Struct, frozen=True):
     """Pods without any, for want of time."""
     oldest: datetime | None
     """Of the answers in `findings`, of those that may have changed since they were computed."""
+    errors: tuple[Exception, ...] = ()
+    """Of pods that could not be explained for a fault of this program."""
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -161,65 +177,45 @@ class Findings:
         budget: float,
     ) -> Look:
         """Return where all pods stand; `budget` is the seconds for computations."""
-        classes = classes_of_resources(snapshot.inventory.classes)
-        taints = taints_of(snapshot.inventory.slices)
+        seen = _Seen(
+            snapshot,
+            remarks,
+            classes_of_resources(snapshot.inventory.classes),
+            taints_of(snapshot.inventory.slices),
+        )
         findings: dict[str, Finding] = {}
         on_nodes: dict[str, tuple[object, Finding]] = {}
         waiting: dict[bytes, list[_Waiting]] = {}
         unexplained = 0
+        errors: list[Exception] = []
         for pod in snapshot.pods.values():
-            uses = pod.spec.resource_claims or pod.extended_resources().keys() & classes.keys()
-            if pod.status.phase in _ENDED or not uses:
+            uid, uses = pod.metadata.uid, pod.extended_resources().keys() & seen.classes.keys()
+            if pod.status.phase in _ENDED or not (pod.spec.resource_claims or uses):
                 continue
-            found = map(snapshot.claims.get, pod.claim_keys())
-            claims = tuple(claim for claim in found if claim is not None)
-            health = tuple(notes_on(claims, taints, snapshot.incidents))
-            uid = pod.metadata.uid
-            if pod.spec.node_name:
-                events = remarks.events(pod)
-                findings[uid] = self._on_node(snapshot, pod, claims, events, health)
-                on_nodes[uid] = self._on_nodes[uid]
-                continue
-            if (templates := remarks.templates(pod)) is None:
-                unexplained += 1
-                continue
-            events = remarks.events(pod)
-            known = _known(snapshot, pod, claims, templates=templates, events=events)
-            demand, requested = demand_of(pod, claims, classes)
-            view = view_of(known, pod, demand, Outcome(), health)
-            if pod.metadata.deletion_timestamp is not None:
-                findings[uid] = first_finding(view)
-            elif early := admission(view) or scheduler(view):
-                findings[uid] = early
-            else:
-                each = _Waiting(pod, known, demand, requested)
-                waiting.setdefault(each.kind, []).append(each)
+            try:
+                if pod.spec.node_name:
+                    on_nodes[uid] = seen.on_node(pod, self._on_nodes.get(uid))
+                    findings[uid] = on_nodes[uid][1]
+                    continue
+                stand = seen.before_node(pod)
+                if isinstance(stand, _Waiting):
+                    waiting.setdefault(stand.kind, []).append(stand)
+            except Exception as error:  # noqa: BLE001 - one pod must not hide where all others stand
+                message = _fault(error)
+                stand = Finding(layer="Allocation", reason="NotEvaluated", message=message)
+                errors.append(error)
+            if isinstance(stand, Finding):
+                findings[uid] = stand
+            unexplained += stand is None
         self._on_nodes = on_nodes
-        self._answer(snapshot, waiting, answers, budget)
+        errors += self._answer(snapshot, waiting, answers, budget)
         stale = [each.at for each in self.answers.values() if each.basis != snapshot.basis]
         for kind, pods in waiting.items():
             if kind in self.answers:
                 findings |= _with_answer(pods, self.answers[kind].outcome)
             else:
                 unexplained += len(pods)
-        return Look(findings, unexplained, min(stale, default=None))
-
-    def _on_node(
-        self,
-        snapshot: Snapshot,
-        pod: Pod,
-        claims: tuple[Claim, ...],
-        events: tuple[Event, ...],
-        health: tuple[DeviceNote, ...],
-    ) -> Finding:
-        """Return where a pod stands that has a node: it depends on itself and its claims alone."""
-        uid, rests_on = pod.metadata.uid, (pod, claims, events, health)
-        before = self._on_nodes.get(uid)
-        if before is None or before[0] != rests_on:
-            known = _known(snapshot, pod, claims, events=events)
-            view = view_of(known, pod, Demand.of(pod, (), claims), Outcome(), health)
-            self._on_nodes[uid] = rests_on, first_finding(view)
-        return self._on_nodes[uid][1]
+        return Look(findings, unexplained, min(stale, default=None), tuple(errors))
 
     def _answer(
         self,
@@ -227,25 +223,93 @@ class Findings:
         waiting: Mapping[bytes, list[_Waiting]],
         answers: Answers,
         budget: float,
-    ) -> None:
-        """Compute what is due, as long as there is time, and forget the kinds that are gone."""
-        begun = self._clock()
+    ) -> list[Exception]:
+        """Compute what is due, as long as there is time and room, and forget kinds that are gone.
+
+        Returns what went wrong.
+        """
+        begun, errors = self._clock(), list[Exception]()
         kept = {kind: each for kind, each in self.answers.items() if kind in waiting}
+        whose = {kind: pods[0].pod.metadata.namespace for kind, pods in waiting.items()}
+        names = Counter[str]()
+        for kind, each in kept.items():
+            names[whose[kind]] += each.size
+        share = MOST_NAMES // max(len({*whose.values()}), 1)
         due = [kind for kind in waiting if kind not in kept or kept[kind].is_due(snapshot)]
         # What was never computed comes first, and then the oldest; but each namespace in turn.
         due.sort(key=lambda kind: kept[kind].at.timestamp() if kind in kept else 0.0)
         turns, before = dict[bytes, int](), Counter[str]()
         for kind in due:
-            namespace = waiting[kind][0].pod.metadata.namespace
-            turns[kind] = before[namespace]
-            before[namespace] += 1
+            turns[kind] = before[whose[kind]]
+            before[whose[kind]] += 1
         for number, kind in enumerate(sorted(due, key=turns.__getitem__)):
             if number and self._clock() - begun > budget:
                 break
-            now = self._clock()
-            outcome = _outcome(snapshot, waiting[kind][0], answers)
-            kept[kind] = Answer(outcome, snapshot.at, snapshot.basis, self._clock() - now)
+            namespace, old = whose[kind], kept.pop(kind, None)
+            names[namespace] -= old.size if old else 0
+            if names.total() > MOST_NAMES and names[namespace] > share:
+                continue
+            now, in_time = self._clock(), True
+            try:
+                outcome = _outcome(snapshot, waiting[kind][0], answers)
+            except OutOfTimeError as error:
+                outcome, in_time = Outcome(unknown=str(error)), False
+            except Exception as error:  # noqa: BLE001 - as in `look`
+                outcome = Outcome(unknown=_fault(error))
+                errors.append(error)
+            cost = self._clock() - now
+            kept[kind] = Answer(outcome, snapshot.at, snapshot.basis, cost, in_time)
+            names[namespace] += kept[kind].size
         self.answers = kept
+        return errors
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What one look goes by."""
+
+    snapshot: Snapshot
+    remarks: Remarks
+    classes: Mapping[str, str]
+    """By extended resource."""
+    taints: Mapping[Device, tuple[Taint, ...]]
+
+    def on_node(self, pod: Pod, before: tuple[object, Finding] | None) -> tuple[object, Finding]:
+        """Return where a pod stands that has a node, and what that rests on: itself and its claims.
+
+        `before` is what was returned for it at the last look.
+        """
+        claims, events = self._claims(pod), self.remarks.events(pod)
+        health = tuple(notes_on(claims, self.taints, self.snapshot.incidents))
+        rests_on = (pod, claims, events, health)
+        if before is not None and before[0] == rests_on:
+            return before
+        known = _known(self.snapshot, pod, claims, events=events)
+        view = view_of(known, pod, Demand.of(pod, (), claims), Outcome(), health)
+        return rests_on, first_finding(view)
+
+    def before_node(self, pod: Pod) -> Finding | _Waiting | None:
+        """Return where a pod stands that has no node yet; None: that is not known."""
+        templates = self.remarks.templates(pod)
+        if templates is None:
+            return None
+        claims = self._claims(pod)
+        events = self.remarks.events(pod)
+        known = _known(self.snapshot, pod, claims, templates=templates, events=events)
+        demand, requested = demand_of(pod, claims, self.classes)
+        health = tuple(notes_on(claims, self.taints, self.snapshot.incidents))
+        view = view_of(known, pod, demand, Outcome(), health)
+        if pod.metadata.deletion_timestamp is not None:
+            return first_finding(view)
+        return admission(view) or scheduler(view) or _Waiting(pod, known, demand, requested)
+
+    def _claims(self, pod: Pod) -> tuple[Claim, ...]:
+        found = map(self.snapshot.claims.get, pod.claim_keys())
+        return tuple(claim for claim in found if claim is not None)
+
+
+def _fault(error: Exception) -> str:
+    """Return what a tenant reads where this program fails; its log has more."""
+    return f"not known here, for a fault of Draguard ({type(error).__name__})"
 
 
 def _known(
@@ -267,6 +331,7 @@ def _known(
 
 
 def _outcome(snapshot: Snapshot, first: _Waiting, answers: Answers) -> Outcome:
+    """Return what becomes of a demand, as far as it is kept. Raises OutOfTimeError."""
     stock = snapshot.inventory
     by_plugin = supplies_of(first.requested, stock) if first.requested else ()
     if not first.demand.waiting:
@@ -274,14 +339,24 @@ def _outcome(snapshot: Snapshot, first: _Waiting, answers: Answers) -> Outcome:
     if snapshot.unreadable:
         return Outcome(unknown=snapshot.unreadable)
     try:
-        return Outcome(
-            summarize(first.shared_demand, stock.nodes, stock.cluster, answers), supplies=by_plugin
-        )
-    except OutOfTimeError as error:
-        return Outcome(unknown=str(error))
+        summary = summarize(first.shared_demand, stock.nodes, stock.cluster, answers)
     except (NodeSelectorError, CapacityError) as error:
         # Something that is published or requested says nothing to the scheduler either.
         return Outcome(unknown=str(error))
+
+    def without_devices(group: Group) -> Group:
+        """No finding names them."""
+        return msgspec.structs.replace(group, devices=())
+
+    return Outcome(_of_groups(summary, without_devices), supplies=by_plugin)
+
+
+def _of_groups(summary: Summary, change: Callable[[Group], Group]) -> Summary:
+    requests = tuple(
+        msgspec.structs.replace(request, groups=tuple(map(change, request.groups)))
+        for request in summary.requests
+    )
+    return msgspec.structs.replace(summary, requests=requests)
 
 
 def _with_answer(pods: list[_Waiting], outcome: Outcome) -> Iterator[tuple[str, Finding]]:
@@ -317,15 +392,12 @@ def summary_within(summary: Summary, namespace: str) -> Summary:
     """Return a summary that names no claim of another namespace."""
 
     def within(group: Group) -> Group:
-        own = tuple(name for name in group.by if name.startswith(f"{namespace}/"))
-        others = len(group.by) - len(own)
+        # Sorted, so those of one namespace follow each other: "0" is the next after "/".
+        begin, end = (bisect_left(group.by, f"{namespace}{mark}") for mark in "/0")
+        others = len(group.by) - (end - begin)
         if group.why not in _BY_CLAIMS or not others:
             return group
         claims = "1 claim of another namespace" if others == 1 else f"{others} of other namespaces"
-        return msgspec.structs.replace(group, by=(*own, claims))
+        return msgspec.structs.replace(group, by=(*group.by[begin:end], claims))
 
-    requests = tuple(
-        msgspec.structs.replace(request, groups=tuple(map(within, request.groups)))
-        for request in summary.requests
-    )
-    return msgspec.structs.replace(summary, requests=requests)
+    return _of_groups(summary, within)

@@ -97,9 +97,9 @@ def decisive(summary: Summary) -> tuple[WaitReason, RequestSummary | None, Group
         open_to_it = [each for each in here if each.why not in ON_NODES]
         misfits = [each for each in request.groups if _is_incurable(each)]
         for groups in (open_to_it, here, misfits):
-            number = sum(len(each.devices) for each in groups)
+            number = sum(each.number for each in groups)
             if groups and (groups is misfits or number >= request.lacks):
-                most = max(groups, key=lambda each: len(each.devices))
+                most = max(groups, key=lambda each: each.number)
                 return most.why, request, most
     for request in summary.requests:
         if not (request.count or request.whole) and request.groups:
@@ -179,7 +179,7 @@ def group_in_words(group: Group) -> str:
     more = len(group.by) - MOST_NAMED
     by = ", ".join((*group.by[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])))
     return WORDS[group.why].format(
-        n=len(group.devices),
+        n=group.number,
         what=group.what,
         by=f" ({by})" if by else "",
         seen=f"; they have {seen}" if seen else "",

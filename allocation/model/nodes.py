@@ -126,13 +126,17 @@ class StoredNode(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+_MOST = 1 << 40
+"""More than any cluster has: sums of amounts stay within 64 bits, whatever a pod requests."""
+
+
 def amounts_of_extended(amounts: Mapping[str, str | int]) -> dict[str, int]:
     """Return the extended resources among amounts: of a domain that is not Kubernetes' own."""
     found: dict[str, int] = {}
     for name, amount in amounts.items():
         domain, slash, _ = name.partition("/")
         if slash and (domain == OF_CLASSES or not domain.endswith("kubernetes.io")):
-            found[name] = whole(amount) or 0
+            found[name] = min(whole(amount) or 0, _MOST)
     return found
 
 

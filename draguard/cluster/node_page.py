@@ -66,7 +66,11 @@ def uses_on(page: str, pod: Pod) -> tuple[DeviceUse, ...] | None:
         driver, pool, device = (labels.get(f"dra_{part}_name", "") for part in _PARTS)
         uuid, part = place = _device(labels)
         # A device plugin's has only the name of its resource.
-        name = f"{driver}/{pool}/{device}" if device else f"{labels.get('resource', '')} {part or uuid}"
+        name = (
+            f"{driver}/{pool}/{device}"
+            if device
+            else f"{labels.get('resource', '')} {part or uuid}"
+        )
         used = memory.get(place)
         found[name] = DeviceUse(name, None if used is None else int(used), sm.get(place))
     return tuple(sorted(found.values()))

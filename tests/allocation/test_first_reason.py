@@ -13,7 +13,7 @@ from tests.allocation.builders import DRIVER
 
 def group(why: Why, number: int, what: str = "", *by: str, **more: Any) -> Group:
     devices = tuple(Device(DRIVER, "node-a", f"{why}-{n}") for n in range(number))
-    return Group(why, what, devices, by, **more)
+    return Group(why, what, number, devices, by, **more)
 
 
 def request(

@@ -126,13 +126,30 @@ def test_a_search_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     assert (found.ending, found.why) == ("NotEvaluated", "there are more than 50 devices to try")
 
 
-@pytest.mark.parametrize(("most", "ending"), [(6, "NotEvaluated"), (7, "None")])
-def test_too_few_free_devices_take_as_many_steps_as_there_are_sets_of_them(
+@pytest.mark.parametrize(("most", "ending"), [(7, "NotEvaluated"), (8, "None")])
+def test_too_few_free_devices_take_as_long_as_there_are_sets_of_them(
     monkeypatch: pytest.MonkeyPatch, most: int, ending: str
 ) -> None:
-    monkeypatch.setattr(search, "MOST_STEPS", most)
+    monkeypatch.setattr(search, "MOST_SETS", most)
     free = [device(f"gpu-{n}") for n in range(3)]
 
     given = cluster([in_slice(*free, device("gpu-3"))], has("gpu-3"))
 
     assert outcome(given, waiting(request(count=4))).ending == ending
+
+
+def test_fifteen_of_sixteen_are_too_few_for_sixteen() -> None:
+    given = cluster([in_slice(*[device(f"gpu-{n}") for n in range(16)])], has("gpu-0"))
+
+    assert outcome(given, waiting(request(count=16))).ending == "None"
+
+
+def test_more_requests_than_can_be_tried_within_each_other_are_not_evaluated() -> None:
+    shared = in_slice(device("shared", allowMultipleAllocations=True))
+    claims = [
+        waiting(*[request(name=f"r{number}") for number in range(32)], name=f"c{claim}")
+        for claim in range(11)
+    ]
+
+    assert outcome(cluster([shared]), *claims[:5]).ending == "Allocated"
+    assert outcome(cluster([shared]), *claims).ending == "NotEvaluated"

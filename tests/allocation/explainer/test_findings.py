@@ -1,13 +1,19 @@
 """Where pods stand: once for all that are alike, the oldest answers first."""
 
+from collections.abc import Sequence
+
 import msgspec
+import pytest
 
 from allocation.answers import Answers, OutOfTimeError
 from allocation.explainer.findings import EASE, Findings, Look
+from allocation.model.claims import Claim
 from allocation.model.events import Event
 from allocation.model.pods import Pod
+from allocation.selectors.answers import Answer
+from allocation.selectors.device import SelectedDevice
 from exporter.model.device import Device
-from tests.allocation.builders import DRIVER, evaluate
+from tests.allocation.builders import DRIVER, evaluate, request
 from tests.allocation.explainer.snapshots import NoRemarks, at, claim, look, pod, snapshot
 
 
@@ -217,6 +223,81 @@ def test_what_takes_too_long_is_not_known() -> None:
     found = Findings(Clock()).look(given, Answers(evaluate, check), NoRemarks(), 60)
 
     assert reason(found) == "NotEvaluated"
+
+
+def test_what_took_too_long_is_tried_again_though_nothing_changes() -> None:
+    findings, given = Findings(Clock()), snapshot([pod()], [claim(count=2)])
+
+    def check(_: int) -> None:
+        raise OutOfTimeError("too long")
+
+    findings.look(given, Answers(evaluate, check), NoRemarks(), 60)
+    later = snapshot([pod()], [claim(count=2)], seconds=100 + EASE + 1)
+
+    assert reason(look(later, findings)) == "TooFew"
+
+
+def test_a_fault_in_one_pod_hides_no_other() -> None:
+    class Broken(NoRemarks):
+        def events(self, pod: Pod) -> tuple[Event, ...]:
+            if pod.metadata.namespace == "evil":
+                raise RecursionError("secret")
+            return ()
+
+    pods = [pod("odd", namespace="evil"), pod()]
+    found = look(snapshot(pods, [claim(), claim(namespace="evil")]), remarks=Broken())
+
+    assert reason(found) == "Allocatable"
+    assert reason(found, "uid-evil-odd") == "NotEvaluated"
+    assert "secret" not in str(found.findings)
+    assert [type(each) for each in found.errors] == [RecursionError]
+
+
+def test_a_fault_in_one_computation_hides_no_other() -> None:
+    def fails(expression: str, devices: Sequence[SelectedDevice]) -> list[Answer]:
+        raise MemoryError(expression, devices)
+
+    selectors = [{"cel": {"expression": "x"}}]
+    pods = [pod(), pod("odd", "odd")]
+    odd = msgspec.convert(
+        {
+            "metadata": {"name": "odd", "namespace": "team"},
+            "spec": {"devices": {"requests": [request(selectors=selectors)]}},
+        },
+        Claim,
+    )
+
+    found = Findings(Clock()).look(snapshot(pods, [claim(), odd]), Answers(fails), NoRemarks(), 60)
+
+    assert reason(found) == "Allocatable"
+    assert reason(found, "uid-team-odd") == "NotEvaluated"
+    assert len(found.errors) == 1
+
+
+def test_absurd_amounts_of_a_resource_are_too_many_and_no_more() -> None:
+    many = {"resources": {"requests": {"example.com/x": "9E"}}}
+    evil = pod(containers=[{"name": f"c{n}", **many} for n in range(3)])
+
+    found = look(snapshot([evil], [claim(count=2)]))
+
+    assert (reason(found), found.errors) == ("TooFew", ())
+
+
+def test_a_namespace_with_many_answers_leaves_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each answer names the claim that has the only device."""
+    monkeypatch.setattr("allocation.explainer.findings.MOST_NAMES", 4)
+    crowd = [pod(f"train-{n}", f"job-{n}", namespace="crowd") for n in range(9)]
+    claims = [claim(f"job-{n}", count=2 + n, namespace="crowd") for n in range(9)]
+    taken = claim("taken", "gpu-0")
+    findings = Findings(Clock())
+    look(snapshot(crowd, [*claims, taken]), findings)
+
+    found = look(snapshot([*crowd, pod()], [*claims, taken, claim(count=99)]), findings)
+
+    assert "uid-team-train" in found.findings
+    assert found.unexplained == 4
 
 
 def test_an_object_that_is_readable_again_makes_the_answer_anew() -> None:
