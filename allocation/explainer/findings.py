@@ -88,6 +88,8 @@ class Answer(msgspec.Struct, frozen=True):
     """What becomes of the claims of pods that are alike."""
 
     outcome: Outcome
+    nodes: tuple[Node, ...]
+    """Those that matter to claims which are allocated already."""
     at: datetime
     basis: tuple[object, str]
     cost: float
@@ -212,7 +214,7 @@ class Findings:
         stale = [each.at for each in self.answers.values() if each.basis != snapshot.basis]
         for kind, pods in waiting.items():
             if kind in self.answers:
-                findings |= _with_answer(pods, self.answers[kind].outcome)
+                findings |= _with_answer(pods, self.answers[kind])
             else:
                 unexplained += len(pods)
         return Look(findings, unexplained, min(stale, default=None), tuple(errors))
@@ -257,8 +259,9 @@ class Findings:
             except Exception as error:  # noqa: BLE001 - as in `look`
                 outcome = Outcome(unknown=_fault(error))
                 errors.append(error)
+            nodes = _nodes_of_placed(waiting[kind][0])
             cost = self._clock() - now
-            kept[kind] = Answer(outcome, snapshot.at, snapshot.basis, cost, in_time)
+            kept[kind] = Answer(outcome, nodes, snapshot.at, snapshot.basis, cost, in_time)
             names[namespace] += kept[kind].size
         self.answers = kept
         return errors
@@ -359,10 +362,10 @@ def _of_groups(summary: Summary, change: Callable[[Group], Group]) -> Summary:
     return msgspec.structs.replace(summary, requests=requests)
 
 
-def _with_answer(pods: list[_Waiting], outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+def _with_answer(pods: list[_Waiting], answer: Answer) -> Iterator[tuple[str, Finding]]:
     """Yield the finding of each pod, by its UID, in which no other namespace is named."""
     within: dict[str, Outcome] = {}
-    nodes = _nodes_of_placed(pods[0])
+    outcome = answer.outcome
     for each in pods:
         namespace = each.pod.metadata.namespace
         if namespace not in within:
@@ -370,7 +373,10 @@ def _with_answer(pods: list[_Waiting], outcome: Outcome) -> Iterator[tuple[str, 
             within[namespace] = msgspec.structs.replace(outcome, summary=summary)
         # No device: what is allocated of its claims is not what it waits for.
         view = view_of(each.known, each.pod, each.demand, within[namespace], ())
-        yield each.pod.metadata.uid, first_finding(msgspec.structs.replace(view, nodes=nodes))
+        yield (
+            each.pod.metadata.uid,
+            first_finding(msgspec.structs.replace(view, nodes=answer.nodes)),
+        )
 
 
 def _nodes_of_placed(waiting: _Waiting) -> tuple[Node, ...]:

@@ -109,6 +109,38 @@ LIVING = [
     Write(STRANGER, "create", leases("default"), lease("draguard-agent-node-a")),
 ]
 
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
+TEAM = EVENTS.format("default")
+
+
+def posted(**changes: object) -> Json:
+    """Return an Event as the explainer posts it, about a pod."""
+    regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "train"}
+    return {
+        "metadata": {"name": "e", "namespace": "default"},
+        "regarding": regarding,
+        "reason": "WaitsInAllocation",
+        "note": "Allocated: request gpu needs 2",
+        "type": "Warning",
+        "action": "Explain",
+        "reportingController": "draguard.dev/explainer",
+        "reportingInstance": "draguard-explainer",
+        "eventTime": "2026-07-30T10:00:00.000000Z",
+        **changes,
+    }
+
+
+OF_A_NODE = {"apiVersion": "v1", "kind": "Node", "name": "node-a"}
+POSTING = [
+    Write(EXPLAINER, "create", TEAM, posted()),
+    Write(EXPLAINER, "create", TEAM, posted(reason="WaitIsOver", type="Normal")),
+    Write(EXPLAINER, "create", TEAM, posted(reason="Evicted"), "and no others"),
+    Write(EXPLAINER, "create", TEAM, posted(reason="WaitsInVain 7"), "and no others"),
+    Write(EXPLAINER, "create", TEAM, posted(reportingController="kubelet"), "and no others"),
+    Write(EXPLAINER, "create", TEAM, posted(regarding=OF_A_NODE), "about nothing else"),
+    Write("admin", "create", TEAM, posted(reason="Evicted", reportingController="kubelet")),
+]
+
 CASE = f"{INCIDENTS}/gpu-0-1"
 HELD = f"{INCIDENTS}/gpu-0-2"
 """Of which user ana wants a hold."""
@@ -240,7 +272,9 @@ def guarded(control_plane_built: None, policies: str) -> Iterator[Guarded]:
         one.close()
 
 
-@pytest.mark.parametrize("write", [*REPORTING, *LIVING, *TELLING, *HANDING_OVER], ids=identity)
+@pytest.mark.parametrize(
+    "write", [*REPORTING, *LIVING, *POSTING, *TELLING, *HANDING_OVER], ids=identity
+)
 def test_a_write_is_let_through_or_refused_with_the_reason(guarded: Guarded, write: Write) -> None:
     refusal = guarded.refusal(write)
 
