@@ -299,12 +299,12 @@ def test_metrics_only_says_nothing_to_the_api_and_taints_nothing() -> None:
 
 @pytest.mark.parametrize("setting", ["no explainer", "metrics only"])
 def test_without_an_explainer_nothing_is_left_of_it(setting: str) -> None:
-    """But its name in the policy of Leases, and boards and rules: they say Unknown, or nothing."""
+    """But its name in two policies, and boards and rules: they say Unknown, or nothing."""
     objects = rendered.objects((*SETTINGS[setting], *EVERYTHING, "stack=openshift"))
 
     named = [one for one in objects if "explainer" in str(one)]
     shown = {"draguard", "draguard-dashboard-claim", "draguard-dashboard-fleet"}
-    assert {one["metadata"]["name"] for one in named} <= {"draguard-leases", *shown}
+    assert {one["metadata"]["name"] for one in named} <= {"draguard-events", "draguard-leases", *shown}
     assert of_kind(named, "Deployment") == of_kind(named, "ClusterRole") == []
 
 
