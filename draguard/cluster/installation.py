@@ -12,8 +12,9 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from allocation.model.nodes import Node, NodeSelectorError
+from allocation.model.pods import Affinity
 from draguard.cluster.listing import listed
-from draguard.cluster.node_selection import Affinity, selects
 from draguard.connection.errors import forbidden
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from kubeapi.types import ObjectMeta, kubernetes_case
@@ -67,7 +68,7 @@ class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
     host_pid: bool = msgspec.field(default=False, name="hostPID")
     runtime_class_name: str = ""
     node_selector: dict[str, str] = {}
-    affinity: Affinity | None = None
+    affinity: Affinity = Affinity()
     security_context: _SecurityContext = _SecurityContext()
 
 
@@ -117,8 +118,13 @@ class Workload(msgspec.Struct, frozen=True):
 
     def selects(self, node: ObjectMeta) -> bool:
         """Whether its pods may run on a node, taints apart."""
-        spec = self.spec.template.spec
-        return selects(spec.node_selector, spec.affinity, node.name, node.labels)
+        spec, labels = self.spec.template.spec, node.labels
+        required = spec.affinity.node_affinity.required
+        try:
+            chosen = required is None or Node(node.name, labels).meets(required)
+        except NodeSelectorError:
+            return False
+        return chosen and spec.node_selector.items() <= labels.items()
 
 
 class _ConfigMap(msgspec.Struct, frozen=True):

@@ -304,7 +304,11 @@ def test_without_an_explainer_nothing_is_left_of_it(setting: str) -> None:
 
     named = [one for one in objects if "explainer" in str(one)]
     shown = {"draguard", "draguard-dashboard-claim", "draguard-dashboard-fleet"}
-    assert {one["metadata"]["name"] for one in named} <= {"draguard-events", "draguard-leases", *shown}
+    assert {one["metadata"]["name"] for one in named} <= {
+        "draguard-events",
+        "draguard-leases",
+        *shown,
+    }
     assert of_kind(named, "Deployment") == of_kind(named, "ClusterRole") == []
 
 

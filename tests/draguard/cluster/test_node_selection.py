@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from draguard.cluster.installation import Workload
+from kubeapi.decoding import Decoder
 from kubeapi.types import ObjectMeta
 from tests.lab.cluster import Json
 
@@ -16,7 +17,8 @@ def exporter(*, terms: Sequence[Json] = (), selector: Mapping[str, str] | None =
         "nodeSelector": selector or {},
         "affinity": {"nodeAffinity": required} if terms else None,
     }
-    return msgspec.convert({"metadata": {}, "spec": {"template": {"spec": spec}}}, Workload)
+    stated = {"metadata": {}, "spec": {"template": {"spec": spec}}}
+    return Decoder(Workload).decode(msgspec.json.encode(stated))
 
 
 @pytest.mark.parametrize(
