@@ -117,6 +117,23 @@ GROUP = Group(
             "draguard_xid_errors_total, and follow the runbook for the reason.",
         ),
         Alert(
+            name="DraguardSignalsDropped",
+            severity="warning",
+            of=OF_PAGE,
+            when="Within the last hour a sensor saw more errors of GPUs than it keeps for its "
+            "agent, and some are lost.",
+            expr=of(NODE, "increase(draguard_signals_dropped_total[1h])") + " > 0",
+            wait="0s",
+            wait_why="The expression already covers one hour.",
+            keep="10m",
+            keep_why="An exporter that restarts interrupts the series for minutes.",
+            summary="Errors of the GPUs of a node were lost.",
+            description="Node {{ $labels.node }}: signals of GPUs were lost within the last hour, "
+            "because no agent took them. XIDs may be missing.",
+            next="On node {{ $labels.node }}, compare `dmesg` or `journalctl -k` with "
+            "draguard_xid_errors_total, and see why the container `agent` was away.",
+        ),
+        Alert(
             name="DraguardSensorSilent",
             severity="warning",
             of=OF_PAGE,

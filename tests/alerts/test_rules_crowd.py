@@ -33,6 +33,7 @@ REPORTED = {
     "DraguardDeferredByBudget",
     "DraguardKernelLogIncomplete",
     "DraguardRuleStatusMissing",
+    "DraguardSignalsDropped",
     "DraguardSliceFault",
     "DraguardSourceDown",
 }
