@@ -27,7 +27,7 @@ class Settings(ProgramSettings, frozen=True, kw_only=True):
     events: Annotated[bool, Meta(description="post Events on the pods and claims that wait")] = True
     """Without them only the metrics say why."""
     event_after: Annotated[
-        float, Meta(description="seconds that a reason must last before its Event")
+        float, Meta(description="seconds that a pod must wait before its Event")
     ] = 60.0
 
     def find_mistake(self) -> str:

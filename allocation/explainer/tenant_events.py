@@ -42,35 +42,47 @@ class TenantEvent(msgspec.Struct, frozen=True):
     reason: str
     waits_for: str
     """The reason of the wait: the same one is the same Event, whatever its figures are."""
-    again: int
-    """How often it was to be repeated."""
+    since: datetime
+    """When this was the news: later, the same again is another Event."""
     note: str
     type: Literal["Normal", "Warning"] = "Warning"
     """Normal: the wait is over."""
 
 
-class _Current(msgspec.Struct, frozen=True):
+class _News(msgspec.Struct, frozen=True):
     """The last news about a pod."""
 
     waits_for: str
+    """"": it waits no more."""
     since: datetime
     events: tuple[TenantEvent, ...]
-    again: int = 0
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What is remembered of a pod."""
+
+    news: _News | None = None
+    since: datetime | None = None
+    """Since when it is seen to wait for what its last Warning does not say, whatever that was."""
+    on_node: bool = False
+    """Whether it had a node then: it waited for the kubelet, before for the scheduler."""
+
+
+_NOTHING = _Known()
 
 
 class Reporter:
     """Remembers the last news about each pod, and yields it at each look.
 
-    Who posts them posts each once, and tries again what was refused or had no room. A reason has to
-    last for some time in this memory, so a process that has just begun posts no Warning at once.
+    Who posts them posts each once, and tries again what was refused or had no room. A pod has to
+    wait for some time in this memory, so one that has just begun yields no Warning at once, then
+    all that hold, and no end of a wait that ended before.
     """
 
     def __init__(self, after: timedelta) -> None:
         self._after = after
-        self._current: dict[str, _Current] = {}
-        """By the UID of the pod, as the next one."""
-        self._reasons: dict[str, tuple[str, datetime]] = {}
-        """Why a pod waits, and since when that is seen."""
+        self._known: dict[str, _Known] = {}
+        """By the UID of the pod."""
 
     def look(
         self,
@@ -80,65 +92,58 @@ class Reporter:
         now: datetime,
     ) -> Iterator[TenantEvent]:
         """Yield the news about all pods; those that are gone are forgotten."""
-        alive: dict[str, _Current] = {}
-        reasons: dict[str, tuple[str, datetime]] = {}
+        alive: dict[str, _Known] = {}
         yielded = set[tuple[str, str, str]]()
         for pod in pods:
             uid = pod.metadata.uid
-            finding, before = findings.get(uid), self._current.get(uid)
-            seen = self._reasons.get(uid)
-            if finding is not None:
-                same = seen is not None and seen[0] == finding.reason
-                reasons[uid] = seen if seen and same else (finding.reason, now)
-            elif seen is not None:
-                reasons[uid] = seen
+            finding, known = findings.get(uid), self._known.get(uid, _NOTHING)
             if pod.status.phase in _ENDED | {"Running"}:
-                current = _end(pod, before, claims, now)
+                known = _Known(_end(pod, known.news, claims, now))
             elif finding is not None:
-                lasts = now - reasons[uid][1]
-                current = self._news(pod, finding, before, claims=claims, lasts=lasts, now=now)
-            else:
-                current = before  # it was not explained at this look
-            if current is None:
+                known = self._wait(pod, finding, known, claims, now)
+            if known == _NOTHING:
                 continue
-            alive[uid] = current
-            for event in current.events:
+            alive[uid] = known
+            for event in known.news.events if known.news else ():
                 # Pods that share a claim are one reason for one Event on it.
                 key = (event.uid, event.reason, event.waits_for)
                 if key not in yielded:
                     yielded.add(key)
                     yield event
-        self._current, self._reasons = alive, reasons
+        self._known = alive
 
-    def _news(
-        self,
-        pod: Pod,
-        finding: Finding,
-        before: _Current | None,
-        *,
-        claims: Mapping[str, Claim],
-        lasts: timedelta,
-        now: datetime,
-    ) -> _Current | None:
+    def _wait(
+        self, pod: Pod, finding: Finding, known: _Known, claims: Mapping[str, Claim], now: datetime
+    ) -> _Known:
+        """Return what is known of a pod that waits: with another Warning where one is due.
+
+        The reason may change at each look, so the whole wait counts, and the Warning says the last.
+        """
         reported = finding.layer in REPORTED or finding.reason == "CdiDeviceMissing"
-        if not reported or finding.reason in NO_PROBLEM or lasts < self._after:
-            return before
-        same = before is not None and before.waits_for == finding.reason
-        if before is not None and timedelta() <= now - before.since < (AGAIN if same else QUIET):
-            return before
-        again = before.again + 1 if before and same else 0
+        if not reported or finding.reason in NO_PROBLEM:
+            return known
+        news, since, on_node = known.news, now, bool(pod.spec.node_name)
+        same = news is not None and news.waits_for == finding.reason
+        if not same and known.since and known.on_node == on_node:
+            since = min(known.since, now)
+        early = news is not None and timedelta() <= now - news.since < (AGAIN if same else QUIET)
+        if early or not (same or now - since >= self._after):
+            return _Known(news, None if same else since, on_node)
         advice = f"; {finding.todo[0]}" if finding.todo else ""
-        note = f"{finding.reason}: {finding.message}{advice}"
-        reason = f"WaitsIn{finding.layer}"
         events = _events(
-            pod, claims, reason=reason, waits_for=finding.reason, note=note, again=again
+            pod,
+            claims,
+            reason=f"WaitsIn{finding.layer}",
+            waits_for=finding.reason,
+            note=f"{finding.reason}: {finding.message}{advice}",
+            since=now,
         )
-        return _Current(finding.reason, now, tuple(events), again)
+        return _Known(_News(finding.reason, now, tuple(events)))
 
 
 def _end(
-    pod: Pod, before: _Current | None, claims: Mapping[str, Claim], now: datetime
-) -> _Current | None:
+    pod: Pod, before: _News | None, claims: Mapping[str, Claim], now: datetime
+) -> _News | None:
     """Return that a pod runs, or has run, that was warned: for a while, until it is posted."""
     if before is None or not before.waits_for:
         return before if before and timedelta() <= now - before.since < QUIET else None
@@ -151,15 +156,20 @@ def _end(
         reason="WaitIsOver",
         waits_for=before.waits_for,
         note=note,
-        again=before.again,
+        since=now,
     )
-    return _Current("", now, tuple(events))
+    return _News("", now, tuple(events))
 
 
 def as_object(
     event: TenantEvent, now: datetime, labels: Mapping[str, str]
 ) -> tuple[str, dict[str, object]]:
-    """Return the namespace and the object of an Event, as events.k8s.io/v1 has it."""
+    """Return the namespace and the object of an Event, as events.k8s.io/v1 has it.
+
+    Its name is of the reason and a span of time: a Reporter that begins anew does not repeat what
+    was just posted, and of one Reporter each Warning has another name.
+    """
+    span = int(event.since.timestamp() // QUIET.total_seconds())
     regarding = Regarding(
         api_version="v1" if event.kind == "Pod" else "resource.k8s.io/v1",
         kind=event.kind,
@@ -176,7 +186,7 @@ def as_object(
         at=now,
         namespace=event.namespace,
         labels=labels,
-        key=f"{event.waits_for} {event.again}",
+        key=f"{event.waits_for} {span}",
     )
     return event.namespace, made
 
@@ -188,12 +198,12 @@ def _events(
     reason: str,
     waits_for: str,
     note: str,
-    again: int,
+    since: datetime,
 ) -> Iterator[TenantEvent]:
     """Yield the Event on a pod, and the same on its claims."""
     meta, kind = pod.metadata, "Normal" if reason == "WaitIsOver" else "Warning"
     yield TenantEvent(
-        "Pod", meta.namespace, meta.name, meta.uid, reason, waits_for, again, note, type=kind
+        "Pod", meta.namespace, meta.name, meta.uid, reason, waits_for, since, note, type=kind
     )
     for key in pod.claim_keys()[:MOST_CLAIMS]:
         if (claim := claims.get(key)) is not None:
@@ -205,7 +215,7 @@ def _events(
                 on.uid,
                 reason,
                 waits_for,
-                again,
+                since,
                 text,
                 type=kind,
             )

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from allocation.explainer.tenant_events import (
     MOST_CLAIMS,
@@ -51,13 +52,46 @@ def test_pod_and_claim_get_one_warning() -> None:
     assert events(reporter, [pod()], finding(), 6000) == found, "the same again is posted once"
 
 
-def test_a_reason_that_does_not_last_is_no_event() -> None:
+def test_a_wait_that_does_not_last_is_no_event() -> None:
     """As after the gate of a queue is lifted: the scheduler looks a moment later."""
     reporter = Reporter(timedelta(seconds=60))
+    events(reporter, [pod()], finding("SchedulingGated", "Admission"), 4000)
     events(reporter, [pod()], finding("NoScheduler", "Scheduling"), 5000)
 
-    assert events(reporter, [pod()], finding(), 5030) == []
-    assert events(reporter, [pod()], finding(), 5080) == []
+    assert events(reporter, [pod()], finding(), 5059) == []
+    assert events(reporter, [pod()], finding("Allocatable", "Scheduling"), 5080) == []
+
+
+def test_a_pod_whose_reason_changes_all_the_time_is_warned_as_others_are() -> None:
+    reporter, warned = Reporter(timedelta(seconds=60)), list[float]()
+    turns: tuple[WaitReason, ...] = ("Allocated", "TooFewTogether")
+    known = set[str]()
+
+    for seconds in range(0, 3 * 3600, 10):
+        found = events(reporter, [pod()], finding(turns[seconds // 30 % 2]), seconds)
+        if found and name_of(found[0]) not in known:
+            known.add(name_of(found[0]))
+            warned.append(seconds // 60)
+
+    assert warned == [1, 56, 111, 166]
+
+
+def test_a_reason_that_does_not_last_is_no_other_warning() -> None:
+    reporter = Reporter(timedelta(seconds=60))
+    events(reporter, [pod()], finding(), 0)
+    first = events(reporter, [pod()], finding(), 60)
+
+    assert events(reporter, [pod()], finding("NoScheduler"), 5000) == first
+    assert events(reporter, [pod()], finding(), 5010)[0].waits_for == "Allocated"
+    assert events(reporter, [pod()], finding("NoScheduler"), 9000)[0].waits_for == "Allocated"
+
+
+def test_the_wait_for_the_kubelet_begins_when_the_pod_has_a_node() -> None:
+    reporter, bound = Reporter(timedelta(seconds=60)), pod(node="node-a")
+    events(reporter, [pod()], finding(), 5000)
+
+    assert events(reporter, [bound], finding("Preparing", "Preparation"), 5100) == []
+    assert events(reporter, [bound], finding("Preparing", "Preparation"), 5161)
 
 
 def test_a_pod_that_waits_for_longer_than_events_are_kept_gets_another_one() -> None:
@@ -101,8 +135,44 @@ def test_the_figures_of_a_reason_make_no_other_event() -> None:
     later = msgspec.structs.replace(finding(), message="two are free")
 
     assert events(reporter, [pod()], later, LATER + 5) == first
-    anew = events(Reporter(timedelta()), [pod()], later, LATER + 5)
-    assert name_of(anew[0]) == name_of(first[0])
+
+
+def test_who_begins_anew_repeats_no_event_at_once() -> None:
+    (first, _) = events(Reporter(timedelta()), [pod()], finding(), 1)
+    later = msgspec.structs.replace(finding(), message="two are free")
+
+    (anew, _) = events(Reporter(timedelta()), [pod()], later, LATER - 2)
+
+    assert name_of(anew) == name_of(first)
+
+
+def test_who_begins_anew_posts_what_still_holds() -> None:
+    (first, _) = events(Reporter(timedelta()), [pod()], finding(), 1)
+
+    (anew, _) = events(Reporter(timedelta()), [pod()], finding(), 6 * 3600)
+
+    assert anew != first, "so who posts each once posts it"
+    assert name_of(anew) != name_of(first)
+
+
+@pytest.mark.parametrize("begin", range(0, 3600, 600))
+def test_a_reason_that_comes_back_is_the_newest_event(begin: int) -> None:
+    reporter = Reporter(timedelta())
+    (first, _) = events(reporter, [pod()], finding(), begin)
+    events(reporter, [pod()], finding("Tainted"), begin + LATER)
+
+    (back, _) = events(reporter, [pod()], finding(), begin + 2 * LATER)
+
+    assert back != first
+    assert name_of(back) != name_of(first)
+
+
+def test_a_clock_that_is_set_back_delays_a_warning_by_no_more_than_a_wait() -> None:
+    reporter = Reporter(timedelta(seconds=60))
+    events(reporter, [pod()], finding(), 5000)
+    events(reporter, [pod()], finding(), 1000)
+
+    assert events(reporter, [pod()], finding(), 1061)
 
 
 def test_another_reason_is_another_warning_but_not_at_once() -> None:
