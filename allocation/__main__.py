@@ -79,8 +79,8 @@ class Explainer:
         self._recorder = EventRecorder[TenantEvent](
             client,
             as_object=partial(tenant_events.as_object, labels=labels),
-            # Only the leader posts, and each Event is charged.
-            turn=lambda: self._pace.ask() if self._elector.leading else 1.0,
+            # Only the leader posts, while it trusts what it saw; and each Event is charged.
+            turn=lambda: self._pace.ask() if self._may_show() else 1.0,
             on_result=self._metrics.count_event,
             waiting=WAITING,
             remembered=REMEMBERED,
@@ -124,6 +124,7 @@ class Explainer:
         """Begin anew: what happened while this replica did not look is not known."""
         self._findings, self._progress = Findings(monotonic), Progress()
         self._reporter = Reporter(timedelta(seconds=self._settings.event_after))
+        self._recorder.forget()
 
     def run(self) -> None:
         self._fronts.start()
