@@ -11,7 +11,7 @@ from kubeapi.types import ObjectMeta
 NAME = "metadata.name"
 OF_CLASSES = "deviceclass.resource.kubernetes.io"
 """Domain of the extended resource that each DeviceClass has by its name."""
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
 
 
 class NodeSelectorError(ValueError):
@@ -140,6 +140,16 @@ def amounts_of_extended(amounts: Mapping[str, str | int]) -> dict[str, int]:
     return found
 
 
+def _int64(text: str) -> int | None:
+    """Return the number that Go reads from a text; None: it is none, or has more than 64 bits.
+
+    As ParseInt of strconv with base 10, which reads labels and what they are compared with.
+    """
+    found = _INTEGER.fullmatch(text)
+    number = int(found[1] + found[2]) if found else None
+    return number if number is not None and -(1 << 63) <= number < 1 << 63 else None
+
+
 def _is_met(requirement: Requirement, found: Mapping[str, str], *, of_fields: bool = False) -> bool:
     """As labels.Requirement of k8s.io/apimachinery; fields have two operators, and one value."""
     value, values = found.get(requirement.key), requirement.values
@@ -154,11 +164,11 @@ def _is_met(requirement: Requirement, found: Mapping[str, str], *, of_fields: bo
             return value is not None
         case "DoesNotExist" if not (values or of_fields):
             return value is None
-        case "Gt" | "Lt" if not of_fields and len(values) == 1 and _INTEGER.fullmatch(values[0]):
-            if value is None or not _INTEGER.fullmatch(value):
-                return False
-            more = int(value) - int(values[0])
-            return more > 0 if requirement.operator == "Gt" else more < 0
+        case "Gt" | "Lt" if not of_fields and len(values) == 1:
+            number, limit = _int64(value or ""), _int64(values[0])
+            if limit is not None:
+                more = 0 if number is None else number - limit
+                return more > 0 if requirement.operator == "Gt" else more < 0
         case _:
             pass
     raise NodeSelectorError(f"{requirement.key} {requirement.operator} {list(values)} says nothing")

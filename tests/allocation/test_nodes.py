@@ -7,7 +7,9 @@ import pytest
 
 from allocation.model.nodes import Node, NodeSelector, NodeSelectorError
 
-NODE = Node("node-a", {"zone": "a", "gen": "2"})
+BEYOND = str(1 << 63)
+"""The least number that Kubernetes cannot read."""
+NODE = Node("node-a", {"zone": "a", "gen": "2", "huge": BEYOND, "last": str((1 << 63) - 1)})
 
 
 def selector(*terms: dict[str, Any]) -> NodeSelector:
@@ -33,6 +35,9 @@ def expressions(*requested: tuple[str, str, list[str]]) -> dict[str, Any]:
         ("gen", "Lt", ["3"], True),
         ("zone", "Lt", ["3"], False),
         ("none", "Gt", ["1"], False),
+        ("huge", "Gt", ["1"], False),
+        ("huge", "Lt", ["1"], False),
+        ("last", "Gt", ["00000000000000000000001"], True),
     ],
 )
 def test_an_expression_about_labels(key: str, operator: str, values: list[str], met: bool) -> None:
@@ -63,6 +68,7 @@ def test_any_term_is_enough_with_all_of_its_requirements_and_an_empty_one_choose
         expressions(("zone", "In", [])),
         expressions(("zone", "Exists", ["a"])),
         expressions(("gen", "Gt", ["many"])),
+        expressions(("gen", "Lt", [BEYOND])),
         {"matchFields": [{"key": "metadata.name", "operator": "Exists"}]},
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]},
     ],
