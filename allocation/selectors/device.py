@@ -38,10 +38,17 @@ _COMPUTED_INDEX = re.compile(
     r"""(?<!attributes)(?<!capacity)\[\s*\??\s*(?!["'][^"'\\]*["']\s*\]|[0-9]+\s*\])"""
 )
 """An index that is no literal, but of domains: that hides no name of an attribute."""
-_ONE_DOMAIN = re.compile(
-    r"(?<!\bin )device\s*\.\s*(?:attributes|capacity)\s*(?:\[[^\]]*\]|\.\s*\w+)(?!\s*[.\[\w])"
+_DOMAIN = (
+    r"""device\s*\.\s*(?:attributes|capacity)\s*"""
+    r"""(?:\[\s*\??\s*(?:["'][^"'\\]*["']|[\w.]+)\s*\]|\.\s*\w+)(?!\s*[.\[\w])"""
 )
-"""All of a domain: what compares it, or binds it to a name."""
+_ONE_DOMAIN = re.compile(_DOMAIN)
+"""All of a domain: what compares it, binds it to a name, or looks for a name that is computed."""
+_NAMED_IN = re.compile(rf"""((?:^|[(&|,?:])\s*["'][^"'\\]*["']\s*)\bin\s+{_DOMAIN}""")
+"""A literal that a domain may have: its words are read, as those of any other literal."""
+_COMPUTED_DOMAIN = re.compile(
+    r"""(?:attributes|capacity)\s*\[(?!\s*\??\s*(?:["'][^"'\\]*["']|[\w.]+)\s*\])"""
+)
 _DOMAINS = re.compile(
     r"device\s*\.\s*(?:attributes|capacity)\b(?!\s*(?:\[|\.\s*[A-Za-z_]+\b(?!\s*\()))"
 )
@@ -58,8 +65,15 @@ def names_read(expression: str) -> frozenset[str] | None:
 
     So devices that differ in others, such as a UUID, need one evaluation.
     """
-    unnamed = (_LOOKS_AT_WHOLE_MAPS, _COMPUTED_INDEX, _ONE_DOMAIN, _DOMAINS)
-    if any(pattern.search(expression) for pattern in unnamed):
+    unnamed = (
+        _LOOKS_AT_WHOLE_MAPS,
+        _COMPUTED_INDEX,
+        _COMPUTED_DOMAIN,
+        _ONE_DOMAIN,
+        _DOMAINS,
+    )
+    rest = _NAMED_IN.sub(r"\1", expression)
+    if any(pattern.search(rest) for pattern in unnamed):
         return None
     return frozenset(_WORD.findall(expression))
 

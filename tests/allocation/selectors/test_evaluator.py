@@ -75,10 +75,19 @@ def test_what_an_expression_does_not_read_changes_no_answer(expression: str) -> 
         'cel.bind(x, device.attributes, x["a"].type == "gpu")',
         'device.attributes["a"] == device.attributes["b"]',
         'cel.bind(x, device.attributes["a"], x == x)',
+        'device.attributes["a"].which in device.attributes["a"]',
+        '"ty" + "pe" in device.attributes["a"]',
+        'cel.bind(x, "ty" + "pe", x in device.attributes[device.attributes["a"].b])',
     ],
 )
 def test_an_expression_that_may_read_any_attribute_is_given_all(expression: str) -> None:
     assert names_read(expression) is None
+
+
+def test_a_literal_that_a_domain_may_have_is_read_alone() -> None:
+    expression = 'has(device.driver) && "type" in device.attributes["a"]'
+
+    assert names_read(expression) == {"has", "device", "driver", "type", "in", "attributes", "a"}
 
 
 def test_an_expression_that_takes_all_memory_is_not_evaluated_and_others_are(
