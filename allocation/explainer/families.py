@@ -61,7 +61,7 @@ CLAIM_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "claim_since_timestamp_seconds",
         f"When a claim that waits came into its state; the {CLAIMS} that wait for longest, "
-        "not those of NoPod and SchedulingGated. "
+        "each namespace in turn, not those of NoPod and SchedulingGated. "
         "`pod_claim` is its name within the pod: it stays when a claim of a template is made anew, "
         "and names a claim that does not exist yet.",
         "dra_claim_namespace",

@@ -56,7 +56,7 @@ def claim_rows(
             older[named[0], claim.state, claim.reason, age] += 1
         if claim.state in WAITING and claim.reason not in _FOR_NOTHING:
             dated.append((begun, claim))
-    oldest = nsmallest(CLAIMS, dated, key=lambda entry: (entry[0], entry[1].key))
+    oldest = _oldest(dated)
     bounded = {"claims": _limit_rows(counts, 3), "claims_older": _limit_rows(older, 1)}
     return ClaimRows(
         rows={
@@ -79,6 +79,17 @@ def claim_rows(
             "claim_since_timestamp_seconds": len(dated) - len(oldest),
         },
     )
+
+
+def _oldest(dated: list[tuple[datetime, ClaimState]]) -> list[tuple[datetime, ClaimState]]:
+    """Return the claims that wait for longest; namespaces take turns, so each has its oldest."""
+    turns = Counter[str]()
+    ranked: list[tuple[int, datetime, ClaimState]] = []
+    for begun, claim in sorted(dated, key=lambda entry: (entry[0], entry[1].key)):
+        ranked.append((turns[claim.namespace], begun, claim))
+        turns[claim.namespace] += 1
+    first = nsmallest(CLAIMS, ranked, key=lambda entry: (entry[0], entry[1], entry[2].key))
+    return [(begun, claim) for _, begun, claim in first]
 
 
 def _limit_rows(counts: Counter[Labels], named: int) -> tuple[dict[Labels, float], int]:

@@ -72,6 +72,15 @@ def test_the_claims_that_wait_for_longest_are_named() -> None:
     assert found.dropped["claim_since_timestamp_seconds"] == 2
 
 
+def test_a_crowd_of_old_claims_hides_no_other_namespace() -> None:
+    crowd = [state(f"job-{n}", since=n, namespace="crowd") for n in range(CLAIMS)]
+    found = rows_of(*crowd, state("last", since=599)).rows["claim_since_timestamp_seconds"]
+
+    assert len(found) == CLAIMS
+    assert {labels[0] for labels in found} == {"crowd", "team"}
+    assert f"job-{CLAIMS - 1}" not in {labels[1] for labels in found}
+
+
 def test_a_claim_that_is_unused_waits_for_nothing() -> None:
     found = rows_of(state("left", "Unused", "Unused")).rows
 
