@@ -23,14 +23,24 @@ class Demand(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, pod: Pod | None, waiting: tuple[Claim, ...], claims: tuple[Claim, ...]) -> Self:
-        """Return the demand of a pod with these claims, of which some are allocated."""
+        """Return the demand of a pod with these claims, of which some are allocated.
+
+        They come in the order of the pod, as the scheduler allocates them; what it makes itself
+        comes last. One that the pod names twice is allocated twice.
+        """
+        names = [*pod.claim_names().values()] if pod else []
+        by_name = {claim.metadata.name: claim for claim in waiting}
+        ordered = (
+            *(by_name[name] for name in names if name in by_name),
+            *(claim for claim in waiting if claim.metadata.name not in names),
+        )
         allocations = [(claim.metadata.name, claim.status.allocation) for claim in claims]
         placed = tuple(
             (name, allocation.node_selector)
             for name, allocation in allocations
             if pod is not None and allocation is not None and allocation.node_selector is not None
         )
-        return cls(waiting, pod, placed)
+        return cls(ordered, pod, placed)
 
     def why_not_on(self, node: Node) -> tuple[NodeWhy, str] | None:
         """Return what closes a node to the pod, and by what. Raises NodeSelectorError."""

@@ -98,9 +98,12 @@ def missing_claims(
         if pod.spec.node_name or pod.status.phase in _ENDED or finding is None:
             continue
         names = pod.claim_names()
-        missing = [each for each, name in names.items() if f"{meta.namespace}/{name}" not in claims]
         made = pod.status.extended_resource_claim_status.resource_claim_name
-        if not made and any(name in served for name in pod.extended_resources()):
+        gone = [each for each, name in names.items() if f"{meta.namespace}/{name}" not in claims]
+        missing = [each for each in gone if each != made]
+        # The scheduler deletes the one that it made, and makes another: no status says so.
+        none_made = not made or made in gone
+        if none_made and any(name in served for name in pod.extended_resources()):
             missing.append(EXTENDED_RESOURCES)
         for each in missing:
             yield ClaimState(
@@ -160,7 +163,9 @@ def _where(
     if pod.spec.node_name:
         scheduled = pod.condition("PodScheduled")
         return "Preparing", why, scheduled.last_transition_time if scheduled else None
-    return "Binding", why, allocation.allocation_timestamp
+    at = allocation.allocation_timestamp
+    # What was allocated for an earlier pod is bound for this one since it is there.
+    return "Binding", why, max(at, demanded) if at and demanded else at
 
 
 def _progress(pod: Pod) -> tuple[bool, bool, str]:

@@ -142,7 +142,12 @@ def demand_of(
         return Demand.of(pod, (), claims), {}
     waiting = tuple(claim for claim in claims if claim.status.allocation is None)
     requested: Mapping[str, int] = {}
-    if pod is not None and not pod.status.extended_resource_claim_status.resource_claim_name:
+    # The scheduler deletes its claim where it could not be bound, and the status still names it.
+    existing = {claim.metadata.name for claim in claims}
+    if (
+        pod is not None
+        and pod.status.extended_resource_claim_status.resource_claim_name not in existing
+    ):
         requested = pod.extended_resources()
         made = pod.extended_claim(classes)
         waiting += (made,) if made else ()

@@ -107,6 +107,31 @@ def test_a_claim_that_is_placed_nowhere_in_particular_closes_no_node() -> None:
     assert found.finding.reason == "Allocatable"
 
 
+def failing(name: str, selector: str) -> Claim:
+    return waiting(request(selectors=[{"cel": {"expression": selector}}]), name=name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [(("one", "two"), "RequestSelector"), (("two", "one"), "SelectorFails")],
+)
+def test_claims_are_allocated_in_the_order_of_the_pod(spec: tuple[str, ...], reason: str) -> None:
+    """The first that cannot be had ends the attempt, whatever comes after it."""
+    one, two = failing("one", "type:none"), failing("two", "fails")
+
+    for claims in ((one, two), (two, one)):
+        assert explanation(pod(*spec), *claims).finding.reason == reason
+
+
+def test_a_claim_that_a_pod_names_twice_is_allocated_twice() -> None:
+    names = [{"name": name, "resourceClaimName": "job"} for name in ("one", "two")]
+    twice = pod(resourceClaims=names)
+
+    found = explanation(twice, waiting(name="job"), slices=(gpus("node-a"),))
+
+    assert found.finding.message == "2 requests of class gpu need 1 more devices than can be had"
+
+
 class TestAPodWithAClaimThatIsPlaced:
     """Claim `first` is on node-a already, so all of the pod has to be there."""
 
@@ -415,6 +440,13 @@ class TestExtendedResources:
 
         assert found.finding.reason == "BindingPending"
         assert changes(found) == []
+
+    def test_a_claim_that_the_scheduler_has_deleted_again_is_still_to_be_found(self) -> None:
+        """Where binding took too long; the status of the pod names it as before."""
+        status = {"extendedResourceClaimStatus": {"resourceClaimName": "train-x"}}
+        found = explanation(pod(gpus=2, status=status))
+
+        assert found.finding.reason == "TooFewTogether"
 
     def test_two_containers_and_one_gpu_are_too_few_and_not_apart(self) -> None:
         each = {"resources": {"requests": {GPU: "1"}}}

@@ -1,5 +1,6 @@
 """The state of each claim: that of the pod that has come farthest with it."""
 
+import msgspec
 import pytest
 
 from allocation.explainer.claim_states import (
@@ -11,7 +12,7 @@ from allocation.explainer.claim_states import (
 )
 from allocation.layers.finding import Finding, WaitReason
 from allocation.model.claims import Claim
-from allocation.model.pods import Pod
+from allocation.model.pods import EXTENDED_RESOURCES, ExtendedResourceClaim, Pod
 from tests.allocation.explainer.snapshots import at, claim, pod, text
 
 RUNS = pod(node="node-a", phase="Running")
@@ -107,10 +108,31 @@ def test_what_a_pod_requests_of_extended_resources_is_pending() -> None:
     assert [*missing_claims([waits], {}, findings, {"example.com/fuse"})] == []
 
 
+def test_a_claim_for_extended_resources_that_is_gone_is_pending_as_one_not_made() -> None:
+    requests = {"requests": {"nvidia.com/gpu": "1"}}
+    waits = pod(claim="", containers=[{"name": "main", "resources": requests}])
+    stale = msgspec.structs.replace(
+        waits.status, extended_resource_claim_status=ExtendedResourceClaim("gone")
+    )
+    waits = msgspec.structs.replace(waits, status=stale)
+
+    found = missing_claims(
+        [waits], {}, {waits.metadata.uid: finding("Allocated")}, {"nvidia.com/gpu"}
+    )
+
+    assert [each.pod_claim for each in found] == [EXTENDED_RESOURCES]
+
+
 def test_a_claim_that_is_used_again_waits_since_its_pod() -> None:
     (found,) = states(claim(created=1), pods=(pod(created=500),))
 
     assert found.since == found.demanded == at(500)
+
+
+def test_a_claim_that_was_allocated_before_its_pod_is_bound_since_its_pod() -> None:
+    (found,) = states(claim(device_name="gpu-0", created=1, allocated=2), pods=(pod(created=500),))
+
+    assert (found.state, found.since) == ("Binding", at(500))
 
 
 def test_nothing_is_missing_for_a_pod_on_a_node() -> None:
