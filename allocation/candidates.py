@@ -105,8 +105,15 @@ def _reasons(look: _Look, spot: Spot, selectors: Kept) -> _Reasons:
         found += _capacity(look, spot)
     if device.consumes_counters:
         found += _counters(look, spot)
-    for taint in look.choice.untolerated(device.taints):
-        found += (Reason("Tainted", taint.key, (taint.rule,) if taint.rule else ()),)
+    taints = look.choice.untolerated(device.taints)
+    found += tuple(
+        Reason("Tainted", taint.key, (taint.rule,) if taint.rule else ())
+        for taint in taints
+        if not taint.doubt
+    ) or tuple(
+        Reason("NotEvaluated", f"DeviceTaintRule {taint.rule}", (f"it selects by {taint.doubt}",))
+        for taint in taints
+    )
     for each in look.constraints:
         name = each.match_attribute or each.distinct_attribute or ""
         if device.attribute(name, look.pool.driver) is None:

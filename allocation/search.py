@@ -18,7 +18,7 @@ from allocation.candidates import Selection, counts_already
 from allocation.capacity import CapacityError, Consumed
 from allocation.model.claims import Claim, Constraint, DeviceClass
 from allocation.model.nodes import Node, NodeSelectorError
-from allocation.model.slices import Attribute, PublishedDevice
+from allocation.model.slices import Attribute, PublishedDevice, Taint
 from allocation.pools import Countdown, Pool, Published
 from allocation.reasons import Outcome, Reason
 from allocation.usage import Usage, add_up
@@ -295,7 +295,7 @@ class _Search:
         return (
             (choice.every or not capacity.too_little(requests, spot.device, consumed))
             and self._counts(spot, undo)
-            and not requested.untolerated(spot.device.taints)
+            and not _is_tainted(requested.untolerated(spot.device.taints), spot.name)
             and self._compares(claim, choice, spot, undo)
             and not (choice.every and capacity.too_little(requests, spot.device, consumed))
             and self._books(claim, choice.selection, spot, undo)
@@ -355,6 +355,18 @@ def _require_answer(spot: _Spot) -> None:
         raise _Failure(f"{doubt.what} fails on {spot.name}: {doubt.by[0]}")
     if doubt is not None:
         raise _Unknown(f"{doubt.what} is not evaluated on {spot.name}: {doubt.by[0]}")
+
+
+def _is_tainted(taints: Sequence[Taint], name: Device) -> bool:
+    """Whether one of the taints that a request does not tolerate keeps a device away.
+
+    Raises _Unknown where only those of rules may that are not known here.
+    """
+    in_doubt = [taint for taint in taints if taint.doubt]
+    if in_doubt and len(in_doubt) == len(taints):
+        rule, by = in_doubt[0].rule, in_doubt[0].doubt
+        raise _Unknown(f"DeviceTaintRule {rule} is not evaluated on {name}: it selects by {by}")
+    return bool(taints)
 
 
 class _Compared:

@@ -289,7 +289,7 @@ def notes_on(
                 yield DeviceNote(result.name, "DeviceSick", stated)
             for taint in taints.get(result.name, ()):
                 tolerated = any(each.tolerates(taint) for each in result.tolerations)
-                if taint.effect in BLOCKING and not tolerated:
+                if taint.effect in BLOCKING and not (tolerated or taint.doubt):
                     rule = f" by rule {taint.rule}" if taint.rule else " by its driver"
                     yield DeviceNote(
                         result.name, "DeviceTainted", f"tainted {taint.key}:{taint.effect}{rule}"

@@ -89,6 +89,8 @@ class Taint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     time_added: datetime | None = None
     rule: str = ""
     """DeviceTaintRule that sets it; "": the driver, in its slice."""
+    doubt: str = ""
+    """Criteria of its rule that are not known here: whether the device has it is open."""
 
 
 class PublishedDevice(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True):
@@ -156,26 +158,11 @@ class ResourceSlice(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class RuleSelector(msgspec.Struct, frozen=True, gc=False):
-    """Devices of a DeviceTaintRule; what is None is not looked at."""
-
-    driver: str | None = None
-    pool: str | None = None
-    device: str | None = None
-
-    def matches(self, device: Device) -> bool:
-        pairs = zip(
-            (self.driver, self.pool, self.device),
-            (device.driver, device.pool, device.device),
-            strict=True,
-        )
-        return all(given in (None, found) for given, found in pairs)
-
-
 class TaintRuleSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     taint: Taint
-    device_selector: RuleSelector | None = None
-    """None matches each device for the scheduler, and none for the eviction controller."""
+    device_selector: dict[str, object] | None = None
+    """Criteria, all of which a device has to meet. None matches each device for the scheduler, and
+    none for the eviction controller."""
 
 
 class TaintRule(msgspec.Struct, frozen=True, gc=False):
@@ -184,18 +171,39 @@ class TaintRule(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMeta
     spec: TaintRuleSpec
 
+    @property
+    def place(self) -> tuple[object, object, object]:
+        """Driver, pool and device that it is for; what is None is not looked at."""
+        criteria = self.spec.device_selector or {}
+        return criteria.get("driver"), criteria.get("pool"), criteria.get("device")
+
+    @property
+    def taint(self) -> Taint:
+        """Return what it sets on a device of its place.
+
+        Until Kubernetes 1.34 rules also selected by class and expression, and later ones may again
+        select by more.
+        """
+        criteria = self.spec.device_selector or {}
+        others = {name for name, value in criteria.items() if value} - {"driver", "pool", "device"}
+        name, doubt = self.metadata.name, ", ".join(sorted(others))
+        return msgspec.structs.replace(self.spec.taint, rule=name, doubt=doubt)
+
+    def is_for(self, device: Device) -> bool:
+        """Whether a device is at its place."""
+        found = (device.driver, device.pool, device.device)
+        return all(given in (None, each) for given, each in zip(self.place, found, strict=True))
+
 
 def with_rules(slices: Iterable[ResourceSlice], rules: Iterable[TaintRule]) -> list[ResourceSlice]:
     """Return the slices with the taints of rules, as the scheduler sees them."""
     exact: dict[Device, list[TaintRule]] = {}
     wide: list[TaintRule] = []
     for rule in rules:
-        selector = rule.spec.device_selector or RuleSelector()
-        if selector.driver is None or selector.pool is None or selector.device is None:
+        if None in rule.place:
             wide.append(rule)
         else:
-            device = Device(selector.driver, selector.pool, selector.device)
-            exact.setdefault(device, []).append(rule)
+            exact.setdefault(Device(*map(str, rule.place)), []).append(rule)
     return [_tainted(each, exact, wide) for each in slices]
 
 
@@ -205,13 +213,8 @@ def _tainted(
     devices: list[PublishedDevice] = []
     for published in given.spec.devices:
         name = given.device(published)
-        rules = [
-            *(rule for rule in wide if (rule.spec.device_selector or RuleSelector()).matches(name)),
-            *exact.get(name, ()),
-        ]
-        taints = tuple(
-            msgspec.structs.replace(rule.spec.taint, rule=rule.metadata.name) for rule in rules
-        )
+        rules = [*(rule for rule in wide if rule.is_for(name)), *exact.get(name, ())]
+        taints = tuple(rule.taint for rule in rules)
         devices.append(
             msgspec.structs.replace(published, taints=published.taints + taints)
             if taints

@@ -12,7 +12,7 @@ from allocation.layers.explanation import Explanation, Inventory, Known, explain
 from allocation.model.claims import Claim, DeviceClass
 from allocation.model.nodes import Node, NodeTaint
 from allocation.model.pods import Pod
-from allocation.model.slices import ResourceSlice
+from allocation.model.slices import ResourceSlice, TaintRule, with_rules
 from allocation.selectors.answers import Answer, fails
 from allocation.selectors.device import SelectedDevice
 from exporter.model.device import Device
@@ -130,6 +130,53 @@ def test_a_claim_that_a_pod_names_twice_is_allocated_twice() -> None:
     found = explanation(twice, waiting(name="job"), slices=(gpus("node-a"),))
 
     assert found.finding.message == "2 requests of class gpu need 1 more devices than can be had"
+
+
+class TestARuleThatSelectsByMoreThanIsKnown:
+    CRITERIA = ({"deviceClassName": "gpu"}, {"selectors": [{"cel": {"expression": "true"}}]})
+
+    @pytest.fixture(params=CRITERIA)
+    def slices(self, request: pytest.FixtureRequest) -> tuple[ResourceSlice, ...]:
+        """Return the slices of two nodes with such a rule for one of them."""
+        selector = {"pool": "node-a", "driver": None, **request.param}
+        taint = {"key": "sick", "effect": "NoSchedule"}
+        rule = {"metadata": {"name": "old"}, "spec": {"taint": taint, "deviceSelector": selector}}
+        return tuple(
+            with_rules([gpus("node-a"), gpus("node-b")], [msgspec.convert(rule, TaintRule)])
+        )
+
+    def test_leaves_the_other_devices_as_they_are(self, slices: tuple[ResourceSlice, ...]) -> None:
+        free = explanation(pod("job"), waiting(name="job"), slices=slices)
+
+        assert free.finding.message.startswith("its claims could be allocated on node-b now")
+
+    def test_makes_unknown_what_rests_on_it(self, slices: tuple[ResourceSlice, ...]) -> None:
+        used = claim_on_node("other", "node-b")
+        found = explanation(pod("job"), waiting(name="job"), slices=slices, others=(used,))
+
+        assert found.finding.reason == "NotEvaluated"
+        assert "DeviceTaintRule old is not evaluated on" in found.finding.message
+        assert any("DeviceTaintRule old cannot be" in each for each in found.finding.evidence)
+        assert ("RemoveRule", "old") not in changes(found)
+
+    def test_does_not_matter_to_a_device_that_is_tainted_for_sure_or_used(
+        self, slices: tuple[ResourceSlice, ...]
+    ) -> None:
+        used = claim_on_node("other", "node-b")
+        has_it = claim_on_node("third", "node-a")
+        found = explanation(pod("job"), waiting(name="job"), slices=slices, others=(used, has_it))
+
+        assert found.summary is not None
+        assert found.summary.verdict == "TooFew"
+
+    def test_calls_no_device_tainted_that_a_pod_has(
+        self, slices: tuple[ResourceSlice, ...]
+    ) -> None:
+        runs = pod("job", nodeName="node-a", status={"phase": "Running"})
+
+        assert explanation(runs, claim_on_node("job", "node-a"), slices=slices).finding.reason == (
+            "Running"
+        )
 
 
 class TestAPodWithAClaimThatIsPlaced:
