@@ -279,12 +279,12 @@ class _Seen(msgspec.Struct, frozen=True):
     def on_node(self, pod: Pod, before: tuple[object, Finding] | None) -> tuple[object, Finding]:
         """Return where a pod stands that has a node, and what that rests on: itself and its claims.
 
-        `before` is what was returned for it at the last look.
+        `before` is what was returned for it at the last look. How old Events are matters, too.
         """
         claims, events = self._claims(pod), self.remarks.events(pod)
         health = tuple(notes_on(claims, self.taints, self.snapshot.incidents))
         rests_on = (pod, claims, events, health)
-        if before is not None and before[0] == rests_on:
+        if before is not None and before[0] == rests_on and not events:
             return before
         known = _known(self.snapshot, pod, claims, events=events)
         view = view_of(known, pod, Demand.of(pod, (), claims), Outcome(), health)

@@ -10,6 +10,9 @@ from exporter.model.device import NVIDIAS
 
 NOT_PREPARED = "FailedPrepareDynamicResources"
 """Reason of the kubelet's event: a driver has refused, or is not there."""
+_REPEATED = timedelta(minutes=11)
+"""The kubelet tries again every 10 to 15 s. While that fails it renews its Event, beyond the first
+25 once in 5 minutes: client-go's limit for one object. One of two may be lost."""
 _DOWN = re.compile(r"DRA driver (\S+) is not registered|dial unix \S*/plugins/([^/\s]+)/\S*:")
 """A driver that never came, and one that has ended: its socket is known and refuses."""
 _NO_SANDBOX = "FailedCreatePodSandBox"
@@ -50,7 +53,8 @@ def preparation(view: PodView) -> Finding | None:
             )
     # Devices are prepared before the sandbox is made: an error of that means that they are.
     event = view.last_event(NOT_PREPARED, _NO_SANDBOX)
-    if event is None or event.reason == _NO_SANDBOX:
+    seen = event.last_seen if event else None
+    if event is None or event.reason == _NO_SANDBOX or (seen and view.now - seen > _REPEATED):
         return _not_begun(view, since)
     down = _DOWN.search(event.message)
     driver = (down[1] or down[2]) if down else ""

@@ -396,6 +396,21 @@ class TestOnTheNode:
         late = on_node(conditions=[SCHEDULED, ready])
         old = event("FailedPrepareDynamicResources", "not registered yet", minutes=9)
         finding = found(late, claim([gpu()]), events=(old, event("Pulling", "image x")))
+    def test_an_error_that_the_kubelet_does_not_repeat_is_over(self) -> None:
+        stated = f"DRA driver {DRIVER} is not registered"
+        repeated, old = (
+            found(
+                on_node(),
+                claim([gpu()]),
+                events=(event("FailedPrepareDynamicResources", stated, minutes=minutes),),
+            )
+            for minutes in (10, 12)
+        )
+
+        assert at(repeated) == ("Preparation", "DriverDown")
+        assert at(old) == ("Preparation", "Preparing")
+        assert old.todo == ("check that the kubelet of node-a runs",)
+
 
         assert at(finding) == ("Runtime", "Starting")
         assert finding.evidence == ("Pulling: image x",)

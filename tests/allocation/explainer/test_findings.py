@@ -14,7 +14,7 @@ from allocation.selectors.answers import Answer
 from allocation.selectors.device import SelectedDevice
 from exporter.model.device import Device
 from tests.allocation.builders import DRIVER, evaluate, request
-from tests.allocation.explainer.snapshots import NoRemarks, at, claim, look, pod, snapshot
+from tests.allocation.explainer.snapshots import NoRemarks, at, claim, look, pod, snapshot, text
 
 
 class Clock:
@@ -128,6 +128,24 @@ def test_a_pod_on_a_node_has_the_words_of_its_kubelet() -> None:
 
 def test_a_pod_that_runs_on_a_sick_device_has_that_reason() -> None:
     runs = pod(node="node-a", phase="Running")
+def test_the_words_of_a_kubelet_grow_old() -> None:
+    hangs = pod(node="node-a")
+    event = msgspec.convert(
+        {
+            "metadata": {"name": "e", "namespace": "team"},
+            "reason": "FailedPrepareDynamicResources",
+            "message": f"DRA driver {DRIVER} is not registered",
+            "lastTimestamp": text(0),
+        },
+        Event,
+    )
+    claims, findings = [claim(device_name="gpu-0", reserved=[hangs])], Findings(Clock())
+    soon, later = (snapshot([hangs], claims, seconds=seconds) for seconds in (60, 3600))
+
+    assert reason(look(soon, findings, remarks=NoRemarks(event))) == "DriverDown"
+    assert reason(look(later, findings, remarks=NoRemarks(event))) == "Preparing"
+
+
     sick = {Device(DRIVER, "node-a", "gpu-0"): "incident i, Tainted"}
     given = snapshot([runs], [claim(device_name="gpu-0", reserved=[runs])], incidents=sick)
 
