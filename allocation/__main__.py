@@ -179,7 +179,7 @@ class Explainer:
     def _look(self, begun: float) -> None:
         snapshot = self._observer.snapshot()
         pods, claims, classes = snapshot.pods.values(), snapshot.claims, snapshot.inventory.classes
-        self._remarks.read(pods, snapshot.at)
+        self._remarks.read(pods, claims, snapshot.at)
         slices, known = snapshot.inventory.slices, self._answers
         # Remembered while the same is published.
         if known is None or known[0] is not slices or len(known[1]) > MOST_ANSWERS:

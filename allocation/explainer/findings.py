@@ -7,7 +7,7 @@ answer is the oldest; until then a pod keeps its last answer, or has none.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -75,8 +75,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class Remarks(Protocol):
     """What is read of a pod when it is looked at, and not watched."""
 
-    def templates(self, pod: Pod) -> frozenset[str] | None:
-        """Return which of its templates exist, of claims that do not; None: that is unknown."""
+    def templates(self, pod: Pod, claims: Collection[str]) -> Mapping[str, bool] | None:
+        """Return whether each template exists that is due; None: that is unknown of one."""
         ...
 
     def events(self, pod: Pod) -> tuple[Event, ...]:
@@ -292,7 +292,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
     def before_node(self, pod: Pod) -> Finding | _Waiting | None:
         """Return where a pod stands that has no node yet; None: that is not known."""
-        templates = self.remarks.templates(pod)
+        templates = self.remarks.templates(pod, self.snapshot.claims)
         if templates is None:
             return None
         claims = self._claims(pod)
@@ -320,7 +320,7 @@ def _known(
     pod: Pod,
     claims: tuple[Claim, ...],
     *,
-    templates: frozenset[str] = frozenset(),
+    templates: Mapping[str, bool] = {},
     events: tuple[Event, ...] = (),
 ) -> Known:
     return Known(

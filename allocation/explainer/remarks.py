@@ -5,7 +5,7 @@ reading first and each namespace in turn; a reading stays until the next one rep
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -47,9 +47,12 @@ class PodRemarks:
         self._events = Decoder(_Events)
         self._known: dict[_Key, tuple[datetime, Found]] = {}
 
-    def read(self, pods: Iterable[Pod], at: datetime) -> None:
-        """Read what is due of these pods, and forget what is not needed any more."""
-        needed = {key for pod in pods for key in _keys_of(pod, at)}
+    def read(self, pods: Iterable[Pod], claims: Collection[str], at: datetime) -> None:
+        """Read what is due of these pods, and forget what is not needed any more.
+
+        `claims` has `namespace/name` of those that exist.
+        """
+        needed = {key for pod in pods for key in _keys_of(pod, claims, at)}
         self._known = {key: each for key, each in self._known.items() if key in needed}
         due = sorted(needed, key=self._read_at)
         turns, before = dict[_Key, int](), Counter[str]()
@@ -63,11 +66,11 @@ class PodRemarks:
     def close(self) -> None:
         self._client.close()
 
-    def templates(self, pod: Pod) -> frozenset[str] | None:
-        found = {name: self._of("template", pod, name) for name in _templates_of(pod)}
-        if None in found.values():
-            return None
-        return frozenset(name for name, exists in found.items() if exists)
+    def templates(self, pod: Pod, claims: Collection[str]) -> Mapping[str, bool] | None:
+        due = pod.templates_due(claims).values()
+        found = {name: self._of("template", pod, name) for name in due}
+        known = {name: exists for name, exists in found.items() if isinstance(exists, bool)}
+        return known if len(known) == len(found) else None
 
     def events(self, pod: Pod) -> tuple[Event, ...]:
         found = self._of("events", pod, pod.metadata.uid)
@@ -95,9 +98,9 @@ class PodRemarks:
         return True
 
 
-def _keys_of(pod: Pod, at: datetime) -> list[_Key]:
+def _keys_of(pod: Pod, claims: Collection[str], at: datetime) -> list[_Key]:
     """Return what has to be read of a pod."""
-    namespace, templates = pod.metadata.namespace, _templates_of(pod)
+    namespace, templates = pod.metadata.namespace, pod.templates_due(claims).values()
     needed: list[_Key] = [("template", namespace, name) for name in templates]
     scheduled = pod.condition("PodScheduled")
     since = scheduled.last_transition_time if scheduled and pod.spec.node_name else None
@@ -105,13 +108,3 @@ def _keys_of(pod: Pod, at: datetime) -> list[_Key]:
     if templates or hangs:
         needed.append(("events", namespace, pod.metadata.uid))
     return needed
-
-
-def _templates_of(pod: Pod) -> list[str]:
-    """Return the templates of the claims that were not made."""
-    names = pod.claim_names()
-    return [
-        each.resource_claim_template_name
-        for each in pod.spec.resource_claims
-        if each.resource_claim_template_name and not names.get(each.name, "none is needed")
-    ]

@@ -21,35 +21,44 @@ def admission(view: PodView) -> Finding | None:
             todo=("who has set a gate lifts it: a queue such as Kueue does so at admission",),
         )
     names = view.pod.claim_names()
+    due = view.pod.templates_due({claim.key for claim in view.claims.values()})
     for claim in spec.resource_claims:
         if claim.name in names:
-            found = _claim(view, claim.name, names[claim.name], claim.resource_claim_template_name)
+            template = due.get(claim.name)
+            found = (
+                _claim(view, names[claim.name])
+                if template is None
+                else _not_made(view, claim.name, template)
+            )
             if found is not None:
                 return found
     return None
 
 
-def _claim(view: PodView, in_pod: str, name: str, template: str) -> Finding | None:
+def _not_made(view: PodView, in_pod: str, template: str) -> Finding:
+    """Return why a claim was not made from its template."""
     namespace, since = view.pod.metadata.namespace, view.pod.metadata.creation_timestamp
-    # One that was made and is gone is made anew, under another name.
-    if not name or (template and name not in view.claims):
-        if template not in view.templates:
-            return Finding(
-                layer="Admission",
-                reason="TemplateMissing",
-                message=f"there is no ResourceClaimTemplate {template} in namespace {namespace}",
-                since=since,
-                todo=(f"create ResourceClaimTemplate {template} there, or correct the pod's",),
-            )
-        event = view.last_event(NOT_CREATED)
+    if view.templates.get(template) is False:
         return Finding(
             layer="Admission",
-            reason="ClaimNotCreated",
-            message=f"no ResourceClaim was made from template {template} for its claim {in_pod}",
+            reason="TemplateMissing",
+            message=f"there is no ResourceClaimTemplate {template} in namespace {namespace}",
             since=since,
-            evidence=(event.message,) if event else (),
-            todo=() if event else ("check that kube-controller-manager runs: it makes the claims",),
+            todo=(f"create ResourceClaimTemplate {template} there, or correct the pod's",),
         )
+    event = view.last_event(NOT_CREATED)
+    return Finding(
+        layer="Admission",
+        reason="ClaimNotCreated",
+        message=f"no ResourceClaim was made from template {template} for its claim {in_pod}",
+        since=since,
+        evidence=(event.message,) if event else (),
+        todo=() if event else ("check that kube-controller-manager runs: it makes the claims",),
+    )
+
+
+def _claim(view: PodView, name: str) -> Finding | None:
+    namespace, since = view.pod.metadata.namespace, view.pod.metadata.creation_timestamp
     claim = view.claims.get(name)
     if claim is None:
         return Finding(

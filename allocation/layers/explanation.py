@@ -86,7 +86,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """None: no pod uses the claim."""
     claims: tuple[Claim, ...]
     """Those of the pod that exist; or the claim."""
-    templates: frozenset[str] = frozenset()
+    templates: Mapping[str, bool] = {}
+    """As in `PodView`."""
     events: tuple[Event, ...] = ()
     inventory: Inventory = Inventory()
     incidents: Mapping[Device, str] = {}

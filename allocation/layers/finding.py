@@ -88,8 +88,8 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     claims: Mapping[str, Claim] = {}
     """By name: those that exist of the pod's."""
-    templates: frozenset[str] = frozenset()
-    """Those that exist of the pod's ResourceClaimTemplates."""
+    templates: Mapping[str, bool] = {}
+    """Whether each exists of those that its claims are to be made from; not in it: not read."""
     events: tuple[Event, ...] = ()
     """On the pod and its claims."""
     demand: Demand = Demand(())

@@ -5,7 +5,7 @@ of kube-scheduler 1.37 do it. Memory, CPU, topology and what other plugins want 
 of the condition PodScheduled has them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
@@ -163,6 +163,23 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         """Return `namespace/name` of its claims that were made, each once."""
         names = dict.fromkeys(filter(None, self.claim_names().values()))
         return [f"{self.metadata.namespace}/{name}" for name in names]
+
+    def templates_due(self, claims: Collection[str]) -> dict[str, str]:
+        """Return the templates of claims that are still to be made, by their names within the pod.
+
+        `claims` has `namespace/name` of those that exist: one that is gone is made anew, under
+        another name. Of a pod with a node, or one that has ended, none is made.
+        """
+        if self.spec.node_name or self.status.phase in {"Succeeded", "Failed"}:
+            return {}
+        names, namespace = self.claim_names(), self.metadata.namespace
+        return {
+            each.name: each.resource_claim_template_name
+            for each in self.spec.resource_claims
+            if each.resource_claim_template_name
+            and each.name in names
+            and f"{namespace}/{names[each.name]}" not in claims
+        }
 
     def extended_resources(self) -> dict[str, int]:
         """Return how much it requests of extended resources, such as nvidia.com/gpu."""

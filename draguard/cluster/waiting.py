@@ -113,7 +113,7 @@ class WaitingReader:
         found = [self._one(Claim, f"{self._claims}/{name}") for name in sorted(names)]
         every = (*claims, *(claim for claim in found if claim is not None))
         reads: dict[str, Callable[[], Any]] = {
-            "templates": partial(self._templates, pod, {claim.metadata.name for claim in every})
+            "templates": partial(self._templates, pod, {claim.key for claim in every})
         }
         about = sorted({*known, *names, *([pod.metadata.name] if pod else [])})
         for name in about:
@@ -148,7 +148,7 @@ class WaitingReader:
             at=now(ahead),
             pod=pod,
             claims=every,
-            templates=frozenset(got["templates"]),
+            templates=got["templates"],
             events=tuple(
                 event
                 for name in about
@@ -192,26 +192,18 @@ class WaitingReader:
             self._unread["uses"] = f"the exporter of {pod.spec.node_name}: {why}"
             return None
 
-    def _templates(self, pod: Pod | None, claims: Collection[str]) -> list[str]:
-        """Return which of the templates exist whose claims do not, as far as they may be read."""
-        names = pod.claim_names() if pod else {}
-        missing = {
-            claim.resource_claim_template_name
-            for claim in (pod.spec.resource_claims if pod else ())
-            if claim.resource_claim_template_name
-            and claim.name in names
-            and names[claim.name] not in claims
-        }
+    def _templates(self, pod: Pod | None, claims: Collection[str]) -> dict[str, bool]:
+        """Return whether each template exists that is due, of those that may be read."""
+        due = pod.templates_due(claims).values() if pod else ()
         folder = f"{self._dra}/namespaces/{self._namespace}/resourceclaimtemplates"
-        found: list[str] = []
-        for name in sorted(missing):
+        found: dict[str, bool] = {}
+        for name in dict.fromkeys(due):
             try:
-                exists = self._one(_Named, f"{folder}/{name}") is not None
+                found[name] = self._one(_Named, f"{folder}/{name}") is not None
             except ApiError as error:
                 if error.status != FORBIDDEN:
                     raise
-                self._unread["templates"], exists = forbidden(str(error)), True
-            found += [name] if exists else []
+                self._unread["templates"] = forbidden(str(error))
         return found
 
     def _one(self, kind: type[T], path: str) -> T | None:

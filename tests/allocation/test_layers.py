@@ -119,12 +119,17 @@ class TestBeforeTheScheduler:
     def test_a_template_that_does_not_exist_is_named(self) -> None:
         of_template = pod(resourceClaims=[{"name": "d", "resourceClaimTemplateName": "one"}])
 
-        assert found(of_template).reason == "TemplateMissing"
+        assert found(of_template, templates={"one": False}).reason == "TemplateMissing"
+
+    def test_a_template_that_was_not_read_is_not_called_missing(self) -> None:
+        of_template = pod(resourceClaims=[{"name": "d", "resourceClaimTemplateName": "one"}])
+
+        assert found(of_template).reason == "ClaimNotCreated"
 
     def test_a_claim_of_a_template_that_was_deleted_is_made_anew(self) -> None:
         status = {"resourceClaimStatuses": [{"name": "d", "resourceClaimName": "train-d-x7"}]}
         template = [{"name": "d", "resourceClaimTemplateName": "one"}]
-        finding = found(pod(status, resourceClaims=template), templates=frozenset({"one"}))
+        finding = found(pod(status, resourceClaims=template), templates={"one": True})
 
         assert finding.reason == "ClaimNotCreated"
         assert not any("create ResourceClaim" in each for each in finding.todo)
@@ -135,7 +140,7 @@ class TestBeforeTheScheduler:
             event("FailedResourceClaimCreation", "quota", minutes=1),
             event("FailedResourceClaimCreation", "older", minutes=5),
         )
-        finding = found(of_template, templates=frozenset({"one"}), events=events)
+        finding = found(of_template, templates={"one": True}, events=events)
 
         assert at(finding) == ("Admission", "ClaimNotCreated")
         assert finding.evidence == ("quota",)
@@ -391,11 +396,6 @@ class TestOnTheNode:
         assert at(finding) == ("Preparation", "DriverDown")
         assert finding.message.startswith(f"DRA driver {DRIVER} does not answer")
 
-    def test_an_error_of_before_counts_no_more_once_the_devices_are_ready(self) -> None:
-        ready = {"type": "PodReadyToStartContainers", "status": "True"}
-        late = on_node(conditions=[SCHEDULED, ready])
-        old = event("FailedPrepareDynamicResources", "not registered yet", minutes=9)
-        finding = found(late, claim([gpu()]), events=(old, event("Pulling", "image x")))
     def test_an_error_that_the_kubelet_does_not_repeat_is_over(self) -> None:
         stated = f"DRA driver {DRIVER} is not registered"
         repeated, old = (
@@ -411,6 +411,11 @@ class TestOnTheNode:
         assert at(old) == ("Preparation", "Preparing")
         assert old.todo == ("check that the kubelet of node-a runs",)
 
+    def test_an_error_of_before_counts_no_more_once_the_devices_are_ready(self) -> None:
+        ready = {"type": "PodReadyToStartContainers", "status": "True"}
+        late = on_node(conditions=[SCHEDULED, ready])
+        old = event("FailedPrepareDynamicResources", "not registered yet", minutes=9)
+        finding = found(late, claim([gpu()]), events=(old, event("Pulling", "image x")))
 
         assert at(finding) == ("Runtime", "Starting")
         assert finding.evidence == ("Pulling: image x",)

@@ -1,6 +1,6 @@
 """Short ways to write down pods, claims and what is known of a cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -104,9 +104,8 @@ class NoRemarks:
     def __init__(self, *events: Event) -> None:
         self._events = events
 
-    def templates(self, pod: Pod) -> frozenset[str] | None:
-        names = {each.resource_claim_template_name for each in pod.spec.resource_claims}
-        return frozenset(names - {""})
+    def templates(self, pod: Pod, claims: Collection[str]) -> Mapping[str, bool] | None:
+        return dict.fromkeys(pod.templates_due(claims).values(), True)
 
     def events(self, pod: Pod) -> tuple[Event, ...]:  # noqa: ARG002 - all pods alike
         return self._events

@@ -1,6 +1,6 @@
 """Where pods stand: once for all that are alike, the oldest answers first."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import pytest
@@ -126,8 +126,6 @@ def test_a_pod_on_a_node_has_the_words_of_its_kubelet() -> None:
     assert reason(look(given, remarks=NoRemarks(event))) == "DriverDown"
 
 
-def test_a_pod_that_runs_on_a_sick_device_has_that_reason() -> None:
-    runs = pod(node="node-a", phase="Running")
 def test_the_words_of_a_kubelet_grow_old() -> None:
     hangs = pod(node="node-a")
     event = msgspec.convert(
@@ -146,6 +144,8 @@ def test_the_words_of_a_kubelet_grow_old() -> None:
     assert reason(look(later, findings, remarks=NoRemarks(event))) == "Preparing"
 
 
+def test_a_pod_that_runs_on_a_sick_device_has_that_reason() -> None:
+    runs = pod(node="node-a", phase="Running")
     sick = {Device(DRIVER, "node-a", "gpu-0"): "incident i, Tainted"}
     given = snapshot([runs], [claim(device_name="gpu-0", reserved=[runs])], incidents=sick)
 
@@ -330,7 +330,7 @@ def test_an_object_that_is_readable_again_makes_the_answer_anew() -> None:
 
 def test_a_template_that_cannot_be_read_leaves_the_reason_open() -> None:
     class Unknown(NoRemarks):
-        def templates(self, pod: Pod) -> None:  # noqa: ARG002 - of all pods
+        def templates(self, pod: Pod, claims: Collection[str]) -> None:  # noqa: ARG002 - of all pods
             return None
 
     found = look(snapshot([pod()], [claim()]), remarks=Unknown())

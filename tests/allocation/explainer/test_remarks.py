@@ -1,13 +1,14 @@
 """What is read of pods one by one: a few at each look, the oldest first, each namespace in turn."""
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from allocation.explainer.observe import Observer
 from allocation.explainer.remarks import AT_ONCE, PodRemarks
-from allocation.model.pods import Pod
+from allocation.model.pods import ClaimStatusOfPod, Pod
 from kubeapi.client import ApiError, Client, NotFound
 from tests.allocation.explainer.snapshots import at, pod
 
@@ -36,13 +37,17 @@ def remarks(server: Server) -> PodRemarks:
     return PodRemarks(cast("Client", server), cast("Observer", server))
 
 
-def of_template(name: str = "train") -> Pod:
+def of_template(name: str = "train", *, made: str = "", **spec: Any) -> Pod:
+    """Return a pod of a template; `made` is the claim that its status names."""
     named = [{"name": "gpu", "resourceClaimTemplateName": "large"}]
-    return pod(name, "", resourceClaims=named)
+    found = pod(name, "", resourceClaims=named, **spec)
+    statuses = (ClaimStatusOfPod("gpu", made),) if made else ()
+    status = msgspec.structs.replace(found.status, resource_claim_statuses=statuses)
+    return msgspec.structs.replace(found, status=status)
 
 
-def look(found: PodRemarks, *pods: Pod, seconds: float = 100) -> None:
-    found.read(pods, at(seconds))
+def look(found: PodRemarks, *pods: Pod, seconds: float = 100, claims: Sequence[str] = ()) -> None:
+    found.read(pods, claims, at(seconds))
 
 
 def test_the_events_of_a_pod_that_hangs_are_read() -> None:
@@ -72,24 +77,48 @@ def test_nothing_is_read_of_other_pods(other: Pod) -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (None, frozenset({"large"})),
-        (NotFound("gone", status=404), frozenset[str]()),
+        (None, {"large": True}),
+        (NotFound("gone", status=404), {"large": False}),
         (ApiError("forbidden", status=403), None),
         (ApiError("busy", status=429), None),
     ],
 )
 def test_a_template_exists_or_not_or_is_unknown(
-    error: ApiError | None, expected: frozenset[str] | None
+    error: ApiError | None, expected: dict[str, bool] | None
 ) -> None:
     found = remarks(Server(error))
 
     look(found, of_template())
 
-    assert found.templates(of_template()) == expected
+    assert found.templates(of_template(), ()) == expected
 
 
 def test_a_template_that_was_not_read_yet_is_unknown() -> None:
-    assert remarks(Server()).templates(of_template()) is None
+    assert remarks(Server()).templates(of_template(), ()) is None
+
+
+def test_the_template_of_a_claim_that_is_gone_is_read_with_the_events() -> None:
+    """A quota may keep the claim from being made anew."""
+    server, waits = Server(), of_template(made="train-gpu-x7")
+    found = remarks(server)
+
+    look(found, waits, claims=["team/train-gpu-x7"])
+    assert server.read == []
+    look(found, waits)
+
+    assert found.templates(waits, ()) == {"large": True}
+    assert [each.reason for each in found.events(waits)] == ["Failed"]
+
+
+@pytest.mark.parametrize(
+    "other", [of_template(made="gone", node="node-a"), of_template(made="gone", phase="Failed")]
+)
+def test_no_template_is_read_of_a_pod_that_gets_no_claim_any_more(other: Pod) -> None:
+    server = Server()
+
+    look(remarks(server), other, seconds=1)
+
+    assert server.read == []
 
 
 def test_a_crowd_takes_no_turn_of_another_namespace() -> None:
