@@ -4,6 +4,7 @@ What the caller may not read is left out and named: with the rights of one names
 no nodes are seen.
 """
 
+import re
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
@@ -41,6 +42,8 @@ _MADE = tuple(map(msgspec.json.Decoder, KINDS))
 _FAILED_CREATE = "FailedCreate"
 """Reason of the event of a ReplicaSet, a Job and others that cannot create a pod."""
 _ENDED = frozenset({"Succeeded", "Failed"})
+_NAME = re.compile(r"[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?")
+"""What Kubernetes accepts. Others change the path that is read: `?` ends it, `..` goes up."""
 
 
 _COLLECTIONS: dict[str, tuple[type[Any], str]] = {
@@ -57,13 +60,16 @@ _ON_ANY_NODE = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status
 
 
 class NoSuchObjectError(Exception):
-    """There is no pod or claim of that name; the message says what there is."""
+    """There is no namespace, pod or claim of that name; the message says what there is."""
 
 
 class WaitingReader:
     """Reads what the answer for one pod or claim rests on. Methods raise ApiError."""
 
     def __init__(self, client: Client, namespace: str, on_page: OnPage) -> None:
+        """Raises NoSuchObjectError, of a namespace that cannot exist."""
+        if not _NAME.fullmatch(namespace):
+            raise NoSuchObjectError(f"no namespace can be called {namespace!r}")
         self._client, self._namespace, self._on_page = client, namespace, on_page
         self._core = f"/api/v1/namespaces/{namespace}"
         self._version = served(client, GROUP, "resourceclaims", _VERSIONS)
@@ -76,7 +82,7 @@ class WaitingReader:
 
     def pod(self, name: str) -> Known:
         """Read about a pod. Raises NoSuchObjectError."""
-        pod = self._one(Pod, f"{self._core}/pods/{name}")
+        pod = self._one(Pod, f"{self._core}/pods", name)
         if pod is None:
             raise NoSuchObjectError(self._no_pod(name))
         if pod.spec.resource_claims:
@@ -86,7 +92,7 @@ class WaitingReader:
     def claim(self, name: str) -> Known:
         """Read about a claim, and the pod that uses it, if any. Raises NoSuchObjectError."""
         self._require_dra()
-        claim = self._one(Claim, f"{self._claims}/{name}")
+        claim = self._one(Claim, self._claims, name)
         if claim is None:
             names = [each.metadata.name for each in self._some("claims", Claim, self._claims)]
             where = f"in namespace {self._namespace}"
@@ -100,6 +106,9 @@ class WaitingReader:
         ]
         # One that waits says more of the claim than one that runs.
         pods.sort(key=lambda pod: (pod.status.phase == "Running", pod.metadata.name))
+        if not pods and "pods" in self._unread:
+            # One that cannot be read may use it, and then it waits for what that one can have.
+            self._unreadable.append(self._unread.pop("pods"))
         return self._about(pods[0] if pods else None, (claim,))
 
     def _require_dra(self) -> None:
@@ -110,7 +119,7 @@ class WaitingReader:
     def _about(self, pod: Pod | None, claims: tuple[Claim, ...]) -> Known:
         known = [claim.metadata.name for claim in claims]
         names = {*pod.claim_names().values()} - {"", *known} if pod else set[str]()
-        found = [self._one(Claim, f"{self._claims}/{name}") for name in sorted(names)]
+        found = [self._one(Claim, self._claims, name) for name in sorted(names)]
         every = (*claims, *(claim for claim in found if claim is not None))
         reads: dict[str, Callable[[], Any]] = {
             "templates": partial(self._templates, pod, {claim.key for claim in every})
@@ -181,7 +190,7 @@ class WaitingReader:
         path = f"{self._core}/pods"
         found, unreadable = listed(self._client, path, Pod, on_page=self._on_page)
         if unreadable:
-            self._unreadable.append(f"this version cannot read {some(unreadable)} of {path}")
+            self._unread["pods"] = f"this version cannot read {some(unreadable)} of {path}"
         return found
 
     def _uses(self, pod: Pod) -> tuple[DeviceUse, ...] | None:
@@ -199,14 +208,17 @@ class WaitingReader:
         found: dict[str, bool] = {}
         for name in dict.fromkeys(due):
             try:
-                found[name] = self._one(_Named, f"{folder}/{name}") is not None
+                found[name] = self._one(_Named, folder, name) is not None
             except ApiError as error:
                 if error.status != FORBIDDEN:
                     raise
                 self._unread["templates"] = forbidden(str(error))
         return found
 
-    def _one(self, kind: type[T], path: str) -> T | None:
+    def _one(self, kind: type[T], folder: str, name: str) -> T | None:
+        path = f"{folder}/{name}"
+        if not _NAME.fullmatch(name):
+            return None
         try:
             return Decoder(kind).decode(self._client.get(path))
         except NotFound:
@@ -231,7 +243,11 @@ class WaitingReader:
             self._unread[name] = forbidden(str(error))
             return []
         if unreadable:
-            self._unreadable.append(f"this version cannot read {some(unreadable)} of {path}")
+            why = f"this version cannot read {some(unreadable)} of {path}"
+            if name in TO_ALLOCATE:
+                self._unreadable.append(why)
+            else:
+                self._unread[name] = why
         return found
 
     def _no_pod(self, name: str) -> str:

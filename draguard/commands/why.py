@@ -79,8 +79,8 @@ def _look(  # noqa: PLR0917 - one look at one target
     namespace = options.namespace or client.endpoint.namespace or DEFAULT_NAMESPACE
 
     with Progress() as progress:
-        reader = WaitingReader(client, namespace, progress.read)
         try:
+            reader = WaitingReader(client, namespace, progress.read)
             known = reader.claim(name) if kind == "claim" else reader.pod(name)
         except NoSuchObjectError as error:
             print_error("why", str(error))

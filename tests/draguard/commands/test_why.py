@@ -391,6 +391,60 @@ def _reason(why: Explain, *arguments: str) -> str:
         return ""
 
 
+def test_an_event_that_cannot_be_read_is_named_and_hides_no_reason(
+    cluster: Cluster, why: Explain
+) -> None:
+    """The year 0, which the server stores and Python has no time for."""
+    node(cluster, "node-a", 1)
+    start(cluster, "pair", gpu_request(count=2))
+    refusal(cluster, "pair")
+    event = {
+        "metadata": {"name": "odd", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "pair", "namespace": "default"},
+        "lastTimestamp": "0000-01-01T00:00:00Z",
+    }
+    cluster.add("v1", "events", event)
+
+    found = why("pair")
+
+    assert found["finding"]["reason"] == "TooFew"
+    assert ["cannot read odd" in each for each in found["unread"]] == [True]
+
+
+def test_a_claim_that_a_pod_names_twice_needs_twice_as_much(cluster: Cluster, why: Explain) -> None:
+    node(cluster, "node-a", 1)
+    names = [{"name": name, "resourceClaimName": "first"} for name in ("one", "two")]
+    start(cluster, "first", resourceClaims=names, containers=[{"name": "main", "image": "x"}])
+
+    assert "cannot allocate all claims" in refusal(cluster, "first")
+    assert why("first")["finding"]["reason"] == "TooFew"
+
+
+@pytest.mark.parametrize("target", ["?", "..", "a?x=1", "a/../b", "claim/?", "Trainer-0"])
+def test_what_can_be_no_name_changes_no_path(
+    target: str, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--kubeconfig", str(cluster.plane.kubeconfig))
+    cluster.add("v1", "pods", pod("trainer-0", pod_spec()))
+    try:
+        ended = main(["why", target, *where])
+    except SystemExit as error:
+        ended = error.code
+    stated = capsys.readouterr().err
+
+    assert ended == (2 if target.startswith("a/") else 1)
+    assert "no pod" in stated or "no claim" in stated or "name a pod as" in stated
+
+
+def test_what_can_be_no_namespace_changes_no_path(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--kubeconfig", str(cluster.plane.kubeconfig), "-n", "?")
+
+    assert main(["why", "first", *where]) == 1
+    assert "no namespace can be called '?'" in capsys.readouterr().err
+
+
 def test_a_pod_that_does_not_exist_names_what_is_alike_and_who_cannot_create_pods(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
