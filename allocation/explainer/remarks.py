@@ -5,8 +5,10 @@ reading first and each namespace in turn; a reading stays until the next one rep
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Literal
 
 import msgspec
@@ -22,8 +24,9 @@ FRESH = timedelta(seconds=30)
 """A reading that is younger is not repeated."""
 AT_ONCE = 20
 """Readings in one look."""
-PATIENCE = 3.0
-"""Seconds for one."""
+PATIENCE, IN_ALL = 3.0, 5.0
+"""Seconds for one, and after which no other begins in the same look: a look does not wait for a
+server that hangs."""
 MOST_EVENTS = "50"
 """Of one pod: it has a few kinds."""
 HANGS_AFTER = timedelta(seconds=20)
@@ -36,15 +39,17 @@ Found = tuple[Event, ...] | bool | None
 
 
 class _Events(msgspec.Struct, frozen=True):
-    items: tuple[Event, ...] = ()
+    items: tuple[msgspec.Raw, ...] = ()
 
 
 class PodRemarks:
-    """Implements `findings.Remarks`; call `read` before each look."""
+    """Implements `findings.Remarks`; call `read` before each look. `clock` gives seconds."""
 
-    def __init__(self, client: Client, observer: Observer) -> None:
-        self._client, self._observer = client.sibling(PATIENCE), observer
-        self._events = Decoder(_Events)
+    def __init__(
+        self, client: Client, observer: Observer, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._client, self._observer, self._clock = client.sibling(PATIENCE), observer, clock
+        self._events, self._event = Decoder(_Events), Decoder(Event)
         self._known: dict[_Key, tuple[datetime, Found]] = {}
 
     def read(self, pods: Iterable[Pod], claims: Collection[str], at: datetime) -> None:
@@ -60,7 +65,10 @@ class PodRemarks:
             turns[key] = before[key[1]]
             before[key[1]] += 1
         stale = (key for key in due if not timedelta() <= at - self._read_at(key) < FRESH)
+        begun = self._clock()
         for key in sorted(stale, key=turns.__getitem__)[:AT_ONCE]:
+            if self._clock() - begun > IN_ALL:
+                break
             self._known[key] = at, self._find(key)
 
     def close(self) -> None:
@@ -88,7 +96,11 @@ class PodRemarks:
             if what == "events":
                 path = f"/api/v1/namespaces/{namespace}/events"
                 only = {"fieldSelector": f"involvedObject.uid={name}", "limit": MOST_EVENTS}
-                return self._events.decode(self._client.get(path, only)).items
+                found: list[Event] = []
+                for raw in self._events.decode(self._client.get(path, only)).items:
+                    with suppress(*UNREADABLE):
+                        found.append(self._event.decode(raw))
+                return tuple(found)
             path = f"{self._observer.dra}/namespaces/{namespace}/resourceclaimtemplates/{name}"
             self._client.get(path)
         except NotFound:

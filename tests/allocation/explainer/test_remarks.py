@@ -1,6 +1,7 @@
 """What is read of pods one by one: a few at each look, the oldest first, each namespace in turn."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, cast
 
 import msgspec
@@ -12,7 +13,11 @@ from allocation.model.pods import ClaimStatusOfPod, Pod
 from kubeapi.client import ApiError, Client, NotFound
 from tests.allocation.explainer.snapshots import at, pod
 
-EVENTS = b'{"items": [{"metadata": {"name": "e"}, "reason": "Failed", "message": "m"}]}'
+EVENTS = (
+    b'{"items": [{"metadata": {"name": "e"}, "reason": "Failed", "message": "m"},'
+    b'{"metadata": {"name": "odd"}, "lastTimestamp": "0000-00-00T00:00:00Z"}]}'
+)
+"""The second cannot be read, and hides no other."""
 
 
 class Server:
@@ -148,3 +153,16 @@ def test_what_is_read_of_pods_that_are_gone_is_forgotten() -> None:
     look(found)
 
     assert found.events(hangs) == ()
+
+
+def test_a_server_that_hangs_costs_a_look_no_more_than_one_reading_after_five_seconds() -> None:
+    """Each reading of the clock is two seconds later."""
+    crowd = [pod(f"train-{n}", node="node-a") for n in range(AT_ONCE)]
+    server, ticks = Server(), count(0, 2)
+    found = PodRemarks(cast("Client", server), cast("Observer", server), lambda: next(ticks))
+
+    look(found, *crowd)
+    assert len(server.read) == 2
+    look(found, *crowd, seconds=102)
+
+    assert len({*server.read}) == 4
