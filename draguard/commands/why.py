@@ -39,8 +39,10 @@ def parser() -> argparse.ArgumentParser:
         "passed, what keeps each device away, and each single change that would be enough.",
         EXAMPLES,
         more="The layers: admission, scheduling, allocation, binding, preparation, runtime,\n"
-        "device, running. Everything is computed here from the objects that you may read; without\n"
-        "the right to list ResourceSlices, DeviceClasses, claims and nodes, the allocation is not.",
+        "device, running. Everything is computed here from the objects that you may read. What\n"
+        "keeps devices away needs the right to list ResourceSlices, DeviceClasses and claims.\n"
+        "Without the right to list nodes, what they keep away is not known, nor what would be\n"
+        "enough.",
     )
     taught.add_argument("target", metavar="POD|claim/NAME", help="a pod, or a ResourceClaim")
     add_watch_flag(taught)
