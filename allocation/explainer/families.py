@@ -14,12 +14,6 @@ CLASSES = 100
 """DeviceClasses that durations are counted by; further ones are `other`."""
 OTHER = "other"
 _SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
-_STATES = (
-    "Pending (not allocated; also what a pod names or requests and no claim stands for yet), "
-    "Allocated (reserved for a pod group, or for pods that have ended), Binding (its pod has no "
-    "node yet), Preparing (its pod is on a node and does not run yet), Running, Unused (allocated, "
-    "and reserved for nothing), Deleting"
-)
 
 
 def _gauge(name: str, text: str, *labels: str) -> Family:
@@ -37,11 +31,10 @@ def _counted(name: str, text: str, *labels: str) -> Family:
 CLAIM_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "claims",
-        f"ResourceClaims by state: {_STATES}. Reason: that of `draguard why` for the pod that has "
-        "come farthest with it; NotEvaluated where it is not known here. Class or driver is "
-        f"`mixed` for a claim of several; a class that does not exist is `{OTHER}`. "
-        f"Beyond {ROWS} rows, of which each namespace has its share, the rest is added up without "
-        "namespace, class and driver.",
+        "ResourceClaims by state and reason (docs/claims.md). The reason is that of `draguard why` "
+        "for the pod that has come farthest with the claim. Class or driver: `mixed` if a claim "
+        f"has several, `{OTHER}` if the class does not exist. Beyond {ROWS} rows the rest is added "
+        "up without these labels and the namespace; each namespace has its share of the rows.",
         "dra_claim_namespace",
         "dra_device_class",
         "dra_driver_name",
@@ -50,9 +43,9 @@ CLAIM_FAMILIES: tuple[Family, ...] = (
     ),
     _gauge(
         "claims_older",
-        "Claims that do not run, and have been in their state for longer than `age`: "
-        f"{', '.join(AGES)}. Each is in every row that it is older than. At most {ROWS} rows, the "
-        "rest without namespace.",
+        "Claims that do not run and have been in their state for longer than `age`: "
+        f"{', '.join(AGES)}. A claim of 20 minutes counts in 1m, 5m and 15m. Beyond {ROWS} rows "
+        "the rest is added up without namespace.",
         "dra_claim_namespace",
         "state",
         "reason",
@@ -60,10 +53,10 @@ CLAIM_FAMILIES: tuple[Family, ...] = (
     ),
     _gauge(
         "claim_since_timestamp_seconds",
-        f"When a claim that waits came into its state; the {CLAIMS} that wait for longest, "
-        "each namespace in turn, not those of NoPod and SchedulingGated. "
-        "`pod_claim` is its name within the pod: it stays when a claim of a template is made anew, "
-        "and names a claim that does not exist yet.",
+        f"When a waiting claim came into its state: of the {CLAIMS} that have waited for longest, "
+        "each namespace in turn, without those of NoPod and SchedulingGated. `pod_claim` is the "
+        "claim's name within the pod: it stays when the claim is made anew, and is there before "
+        "the claim.",
         "dra_claim_namespace",
         "dra_claim_name",
         "pod_name",
@@ -121,8 +114,7 @@ OWN_FAMILIES: tuple[Family, ...] = (
     ),
     _own(
         "reason_age_seconds",
-        "How old the oldest reason is that is exported, of those that may have changed since; 0: "
-        "none may have.",
+        "Age of the oldest exported reason that may be out of date; 0 if all are up to date.",
     ),
     _own("rows_dropped", "Rows that were added up or left out because of a limit.", "family"),
     _counted(

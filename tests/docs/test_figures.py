@@ -19,6 +19,7 @@ LOOKED_AT = {
     "incidents gpu-b0000000-1": "incident-of-a-lost-gpu",
     "incidents gpu-c0000000-2": "incident-of-a-slice",
     "plan --node node-a": "plan-of-a-node",
+    "why notebook": "why-a-pod-that-waits",
 }
 """Commands that documents show, and their goldens."""
 SHORT = re.compile(r"\bgpu-(\w{8})(?:-0{4}){3}-0{12}-")
@@ -48,10 +49,10 @@ def missing(parts: list[str], whole: str) -> list[str]:
     return lacking
 
 
-def test_the_readme_shows_the_fleet_and_one_case() -> None:
+def test_the_readme_shows_the_fleet_one_case_and_a_pod_that_waits() -> None:
     shows = {command for document, command, _ in EXCERPTS if document.name == "README.md"}
 
-    assert shows == {"status", "incidents gpu-b0000000-1"}
+    assert shows == {"status", "incidents gpu-b0000000-1", "why notebook"}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ _ALERTS = "tests/alerts/test_alertmanager_document.py"
 _AMTOOL = Elsewhere(f"{_ALERTS}::test_every_command_of_amtool_does_what_the_document_says")
 _RULES = Elsewhere(f"{_ALERTS}::test_rules_are_written_with_the_addresses_of_an_installation")
 _CLI = Elsewhere("tests/draguard/test_cli_documents.py::test_the_command_line_shows_real_output")
+_WHY = Elsewhere(
+    "tests/draguard/commands/test_why.py::test_the_page_that_the_documents_show_is_its_golden"
+)
 _NODE = Elsewhere(
     "tests/simulator/test_node.py::test_the_command_line_creates_serves_injects_and_recovers"
 )
@@ -77,6 +80,7 @@ WAYS: tuple[tuple[str, Way], ...] = (
     (r".*: draguard cleanup --all$", Plus("--dry-run")),
     (r".*: draguard untaint ", Plus("--dry-run")),
     (r".*: draguard confirm-repaired ", Run(ends=(0, 1))),
+    (r".*: draguard why ", _WHY),
     (r".*: draguard ", Run()),
     (r".*: for file in ", Run()),
     (r".*: kubectl apply --server-side -f deploy/manifests/", _MANIFESTS),
@@ -84,6 +88,14 @@ WAYS: tuple[tuple[str, Way], ...] = (
     (r".*: kubectl (-n \S+ )?delete ", Plus("--dry-run=server --ignore-not-found")),
     (r".*: kubectl (-n \S+ )?(annotate|apply|label|patch|scale) ", Plus("--dry-run=server")),
     (r".*: kubectl (-n \S+ )?get ", Run()),
+    (
+        r".*: kubectl describe pod POD",
+        Like(r"kubectl describe pod POD -n NAMESPACE", "kubectl describe pods -A"),
+    ),
+    (
+        r".*: kubectl -n \S+ rollout status deployment ",
+        Like(r"kubectl -n (\S+) rollout status deployment \S+", r"kubectl -n \1 get deployments"),
+    ),
     (r".*: (\.venv/bin/)?python -m (benchmarks|tests\.fuzz)", _MINUTES),
     (r".*: python -m simulator node ", _ENDLESS),
 )

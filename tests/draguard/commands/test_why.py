@@ -15,7 +15,7 @@ from simulator.cluster.workloads import (
     pod,
     pod_spec,
 )
-from tests.draguard.printed import printed
+from tests.draguard.printed import masked, matches, printed
 from tests.lab.cluster import NODES, RULES, Cluster, Json, await_true
 
 Explain = Callable[..., Json]
@@ -128,14 +128,36 @@ def test_an_allocated_gpu_names_the_claim_that_has_it_and_freeing_it_is_enough(
     runs(cluster, "second")
 
 
+def test_the_page_that_the_documents_show_is_its_golden(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a pod that waits where two GPUs are allocated and one is tainted."""
+    node(cluster, "node-a", 2)
+    node(cluster, "node-b", 1)
+    taint_device(cluster, "draguard-rule-of-gpu-1", "gpu-1", "draguard.dev/lost")
+    for name, place in (("train", "node-a"), ("infer", "node-b")):
+        start(cluster, name, nodeSelector={"kubernetes.io/hostname": place})
+        runs(cluster, name)
+    start(cluster, "notebook")
+    refusal(cluster, "notebook")
+
+    where = ("--kubeconfig", str(cluster.plane.kubeconfig))
+    matches("why-a-pod-that-waits", masked(printed(capsys, "why", "notebook", *where)))
+
+
+def taint_device(cluster: Cluster, rule: str, device: str, key: str) -> None:
+    """Create a rule for a device of node-a."""
+    selector = {"driver": DRIVER, "pool": "node-a", "device": device}
+    taint = {"key": key, "value": "x", "effect": "NoSchedule"}
+    spec = {"deviceSelector": selector, "taint": taint}
+    cluster.client.create(RULES, {"metadata": {"name": rule}, "spec": spec})
+
+
 def test_a_taint_of_a_rule_is_named_and_removing_it_is_enough(
     cluster: Cluster, why: Explain
 ) -> None:
     node(cluster, "node-a", 1)
-    selector = {"driver": DRIVER, "pool": "node-a", "device": "gpu-0"}
-    taint = {"key": "team/hold", "value": "x", "effect": "NoSchedule"}
-    rule = {"deviceSelector": selector, "taint": taint}
-    cluster.client.create(RULES, {"metadata": {"name": "sick"}, "spec": rule})
+    taint_device(cluster, "sick", "gpu-0", "team/hold")
     start(cluster, "first")
     refusal(cluster, "first")
 
