@@ -7,21 +7,21 @@ from collections.abc import Mapping
 
 from allocation.layers.finding import WaitReason
 
-CANNOT: Mapping[WaitReason, str] = {
-    "ClassMissing": "its DeviceClass must be made, or the claim name another",
-    "NoDevices": "a driver must publish devices of the class, or the class be corrected",
-    "RequestSelector": "the selector must allow devices that exist",
-    "SelectorFails": "the selector must be corrected: it ends with an error",
-    "Constraint": "the constraint compares an attribute that the devices do not have",
-    "TooFew": "fewer devices exist than the claim requests",
-    "PoolInvalid": "a driver contradicts itself, and must publish its pool anew",
-    "Fails": "the scheduler gives up with an error each time",
-    "TemplateMissing": "the ResourceClaimTemplate must be made",
-    "ClaimMissing": "the ResourceClaim must be made",
-    "ClaimNotCreated": "a quota or a policy refuses the claim",
-    "NotAllocated": "the pod was put on its node without the scheduler, and must be made anew",
-}
-"""No waiting cures these; what does, instead: DraguardClaimCannotBeAllocated."""
+CANNOT: tuple[WaitReason, ...] = (
+    "ClassMissing",
+    "NoDevices",
+    "RequestSelector",
+    "SelectorFails",
+    "Constraint",
+    "TooFew",
+    "PoolInvalid",
+    "Fails",
+    "TemplateMissing",
+    "ClaimMissing",
+    "ClaimNotCreated",
+    "NotAllocated",
+)
+"""These do not end by themselves: DraguardClaimCannotBeAllocated, whose runbook says what does."""
 QUIET: Mapping[WaitReason, str] = {
     "NoPod": "no pod waits for it",
     "SchedulingGated": "a user or a queue gates the pod on purpose",

@@ -74,14 +74,14 @@ GROUP = Group(
             name="DraguardClaimCannotBeAllocated",
             severity="warning",
             of=OF_WAITING_CLAIM,
-            when="A claim of a pod has been pending for five minutes, for a reason that no waiting "
-            f"cures: {', '.join(CANNOT)}.",
+            when="A claim of a pod has been pending for five minutes, for a reason that does not "
+            "end by itself.",
             expr=_waiting("Pending", f'reason=~"{any_of(CANNOT)}"') + " > 0",
             wait="5m",
             wait_why="A driver that starts publishes its devices and classes within minutes.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A claim cannot be allocated, however long it waits.",
+            summary="A claim cannot be allocated until something is changed.",
             description=_waits("has been pending for", "Pending"),
             next=_WHY,
         ),
@@ -89,8 +89,8 @@ GROUP = Group(
             name="DraguardClaimPending",
             severity="warning",
             of=OF_WAITING_CLAIM,
-            when="A claim of a pod has been pending for 15 minutes, for another reason. Not for "
-            f"{', '.join(QUIET)}.",
+            when="A claim of a pod has been pending for 15 minutes, for a reason that may end by "
+            "itself.",
             expr=_waiting("Pending", f'reason!~"{any_of(CANNOT, QUIET)}"') + f" > {PENDING_CLAIM}",
             wait="1m",
             wait_why="The expression already contains the 15 minutes.",

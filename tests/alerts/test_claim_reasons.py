@@ -24,7 +24,7 @@ def test_every_reason_in_a_table_is_one_that_there_is() -> None:
 
 
 def test_no_reason_of_a_pending_claim_is_in_two_tables() -> None:
-    assert not CANNOT.keys() & QUIET.keys()
+    assert not {*CANNOT} & {*QUIET}
 
 
 def test_each_reason_of_the_allocation_is_judged() -> None:

@@ -127,7 +127,7 @@ def test_names_of_a_claim_and_its_pod_stay_what_they_are(
     expected = {
         "exp_labels": {"severity": "warning", **claim},
         "exp_annotations": {
-            "summary": "A claim cannot be allocated, however long it waits.",
+            "summary": "A claim cannot be allocated until something is changed.",
             "description": f"Claim {value}/{value} has been pending for 20m 0s, reason NoDevices.",
             "hit": f"pod {value}/{value} (its claim {value})",
             "next": "`draguard why POD -n NAMESPACE` says what keeps each device away, and what "

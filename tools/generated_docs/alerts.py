@@ -36,10 +36,11 @@ def _recorded() -> Iterator[Sequence[str]]:
 def _claim_reasons() -> Iterator[Sequence[str]]:
     """Give for each reason of a pending claim its alert, and why it is that one."""
     yield "reason", "alert", "why"
-    for alert, reasons in (("DraguardClaimCannotBeAllocated", CANNOT), ("none", QUIET)):
-        for reason, why in reasons.items():
-            yield f"`{reason}`", alert, why
-    yield "any other", "DraguardClaimPending", "waiting may cure it"
+    cannot = ", ".join(f"`{reason}`" for reason in CANNOT)
+    yield cannot, "DraguardClaimCannotBeAllocated", "they do not end by themselves"
+    for reason, why in QUIET.items():
+        yield f"`{reason}`", "none", why
+    yield "any other", "DraguardClaimPending", "it may end by itself"
 
 
 TABLES: Tables = {
