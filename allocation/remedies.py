@@ -23,14 +23,17 @@ from allocation.model.claims import (
     Selector,
 )
 from allocation.model.nodes import Node, NodeSelectorError
-from allocation.model.slices import ResourceSlice, Taint
+from allocation.model.slices import PublishedDevice, ResourceSlice, Taint
 from allocation.pools import Published
 from allocation.reasons import Candidate, Reason
 from allocation.search import Cluster, allocate
 from allocation.usage import Usage
+from exporter.model.device import Device
 
 OURS = "draguard.dev/"
 """How the keys of Draguard's taints begin."""
+_OF = " of "
+"""Between a taint and the one device that is repaired."""
 MOST_TRIED = 24
 """Changes for one node: each is a whole search."""
 
@@ -71,14 +74,22 @@ def remedies(scene: Scene, node: Node, answers: Answers) -> tuple[Change, ...]:
     changes: Counter[Change] = Counter()
     for each in found:
         # A device with one reason is a nearer miss than one with three.
-        for change in {change for reason in each.reasons for change in _changes(reason)}:
+        for change in {
+            change for reason in each.reasons for change in _changes(reason, each.device)
+        }:
             changes[change] += 1 if len(each.reasons) > 1 else len(found)
     tried = sorted(changes, key=lambda change: (-changes[change], change))[:MOST_TRIED]
     helpful: list[Change] = []
+    repaired: set[str] = set()
     for change in dict.fromkeys((*tried, *_of_claims(scene.waiting))):
+        # One device that is repaired is enough, and as good as another with the same fault.
+        fault = change.which.partition(_OF)[0] if change.what == "Untaint" else ""
+        if fault in repaired:
+            continue
         after = apply_change(scene, change)
         if allocate(after.waiting, node, after.cluster(), answers).ending == "Allocated":
             helpful.append(change)
+            repaired |= {fault} - {""}
     return tuple(helpful)
 
 
@@ -102,8 +113,8 @@ def _near_misses(
                     yield from (each for each in found if each.reasons)
 
 
-def _changes(reason: Reason) -> Iterator[Change]:
-    """Yield what would take a reason away, where one thing does."""
+def _changes(reason: Reason, device: Device) -> Iterator[Change]:
+    """Yield what would take a reason away from a device, where one thing does."""
     match reason.why:
         case "Allocated" | "Capacity" if reason.by:
             yield from (Change("Free", claim) for claim in reason.by)
@@ -113,7 +124,8 @@ def _changes(reason: Reason) -> Iterator[Change]:
             return  # a sick device: it is repaired, and then Draguard untaints it
         case "Tainted":
             rule = reason.by[0] if reason.by else ""
-            yield Change("RemoveRule", rule) if rule else Change("Untaint", reason.what)
+            repair = Change("Untaint", f"{reason.what}{_OF}{device}")
+            yield Change("RemoveRule", rule) if rule else repair
         case "Constraint":
             yield Change("DropConstraint", reason.what)
         case _:
@@ -137,22 +149,33 @@ def _free(scene: Scene, which: str) -> Scene:
 
 
 def _remove_rule(scene: Scene, which: str) -> Scene:
-    return _without_taints(scene, lambda taint: taint.rule == which)
+    return _without_taints(scene, lambda taint, _given, _device: taint.rule == which)
 
 
 def _untaint(scene: Scene, which: str) -> Scene:
-    return _without_taints(scene, lambda taint: not taint.rule and taint.key == which)
+    key, _, name = which.partition(_OF)
+
+    def goes(taint: Taint, given: ResourceSlice, device: PublishedDevice) -> bool:
+        return not taint.rule and taint.key == key and str(given.device(device)) == name
+
+    return _without_taints(scene, goes)
 
 
-def _without_taints(scene: Scene, goes: Callable[[Taint], bool]) -> Scene:
+def _without_taints(
+    scene: Scene, goes: Callable[[Taint, ResourceSlice, PublishedDevice], bool]
+) -> Scene:
+    """Return the scene without some taints; a slice that has none of them stays the same object."""
 
     def clean(given: ResourceSlice) -> ResourceSlice:
-        devices = tuple(
-            msgspec.structs.replace(
-                device,
-                taints=tuple(taint for taint in device.taints if not goes(taint)),
-            )
+        kept = [
+            tuple(taint for taint in device.taints if not goes(taint, given, device))
             for device in given.spec.devices
+        ]
+        if kept == [device.taints for device in given.spec.devices]:
+            return given
+        devices = tuple(
+            msgspec.structs.replace(device, taints=taints)
+            for device, taints in zip(given.spec.devices, kept, strict=True)
         )
         spec = msgspec.structs.replace(given.spec, devices=devices)
         return msgspec.structs.replace(given, spec=spec)

@@ -332,16 +332,19 @@ class TestNodesThatKeepThePodAway:
     def test_the_nearest_node_has_most_devices_that_one_thing_keeps_away(self) -> None:
         taint = {"key": "team/hold", "effect": "NoSchedule"}
         names = [f"node-{letter}" for letter in "abcd"]
+        two = in_slice(
+            device("gpu-0"), device("gpu-1", taints=[taint]), pool="node-d", nodeName="node-d"
+        )
         found = explanation(
             pod("job"),
             waiting(request(count=2)),
-            slices=(*(gpus(name) for name in names[:3]), gpus("node-d", 2, taints=[taint])),
+            slices=(*(gpus(name) for name in names[:3]), two),
             nodes=tuple(map(Node, names)),
         )
 
         assert found.summary
         assert found.summary.near[0] == "node-d"
-        assert ("Untaint", "team/hold") in changes(found)
+        assert ("Untaint", f"team/hold of {DRIVER}/node-d/gpu-1") in changes(found)
 
     def test_three_nodes_are_enough_to_name(self) -> None:
         names = [f"node-{letter}" for letter in "abcde"]

@@ -18,6 +18,7 @@ from tests.allocation.builders import (
 )
 
 LOST = {"key": "gpu.nvidia.com/xid", "value": "xid-79", "effect": "NoExecute"}
+XID = "gpu.nvidia.com/xid of gpu.nvidia.com/node-a"
 GPU = {"attributes": {"type": {"string": "gpu"}, "root": {"string": "pci-0"}}}
 OTHER = {"attributes": {"type": {"string": "gpu"}, "root": {"string": "pci-1"}}}
 
@@ -48,7 +49,14 @@ def test_a_taint_a_selector_and_nothing_that_does_not_help() -> None:
 
     found = offered(slices, waiting(request(**selector("type:gpu"))), has("gpu-9"))
 
-    assert found == [("DropSelector", "type:gpu"), ("Untaint", "gpu.nvidia.com/xid")]
+    assert found == [("DropSelector", "type:gpu"), ("Untaint", f"{XID}/gpu-0")]
+
+
+def test_one_device_that_is_repaired_is_named_and_two_are_no_single_change() -> None:
+    slices = in_slice(device("gpu-0", taints=[LOST]), device("gpu-1", taints=[LOST]))
+
+    assert offered(slices, waiting()) == [("Untaint", f"{XID}/gpu-0")]
+    assert offered(slices, waiting(request(count=2))) == []
 
 
 def test_two_reasons_on_the_only_device_have_no_single_change() -> None:

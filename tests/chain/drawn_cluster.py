@@ -126,11 +126,15 @@ class DrawnCluster:
         spec["containers"][0]["resources"]["claims"] = [{"name": name} for name in names]
         self._client.create(PODS, pod(self._pod, spec))
 
-    def _untaint(self, key: str) -> None:
+    def _untaint(self, which: str) -> None:
+        """Take a taint from one device, as its driver does when that is repaired."""
+        key, _, name = which.partition(" of ")
         for each in self._get(SLICES)["items"]:
-            for device in each["spec"].get("devices", ()):
-                taints = device.pop("taints", ())
-                device["taints"] = [taint for taint in taints if taint["key"] != key]
+            spec = each["spec"]
+            for device in spec.get("devices", ()):
+                if f"{spec['driver']}/{spec['pool']['name']}/{device['name']}" == name:
+                    taints = device.pop("taints", ())
+                    device["taints"] = [taint for taint in taints if taint["key"] != key]
             self._client.replace(f"{SLICES}/{each['metadata']['name']}", each)
 
     def _change_request(self, change: Change) -> None:
