@@ -10,8 +10,22 @@ from kubeapi.types import EARLIEST, LATEST
 
 BINDING_TIMEOUT = timedelta(minutes=10)
 """Default of the scheduler (`bindingTimeout` of DynamicResourcesArgs): then it allocates anew."""
-MOST_CONSUMERS = 256
-"""Pods that a claim may be reserved for (`ResourceClaimReservedForMaxSize`)."""
+
+
+def in_use(view: PodView) -> Finding | None:
+    """Return that a claim has no room for the pod: the scheduler looks at no node then."""
+    if view.pod.spec.node_name:
+        return None
+    for claim in view.claims_of_pod():
+        if claim.is_full_for(view.pod.metadata.uid):
+            return Finding(
+                layer="Scheduling",
+                reason="ClaimInUse",
+                message=f"claim {claim.metadata.name} is reserved for "
+                f"{len(claim.status.reserved_for)} pods, the most that one claim can have",
+                todo=("wait until one of them ends, or give this pod another claim",),
+            )
+    return None
 
 
 def binding(view: PodView) -> Finding | None:
@@ -20,7 +34,7 @@ def binding(view: PodView) -> Finding | None:
         return None
     for claim in view.claims_of_pod():
         if claim.status.allocation is not None:
-            found = _in_use(view, claim) or _conditions(claim)
+            found = _conditions(claim)
             if found is not None:
                 return found
     return _about_to_be_bound(view) or _elsewhere(view)
@@ -40,19 +54,6 @@ def _about_to_be_bound(view: PodView) -> Finding | None:
         message="its claims are allocated and reserved for it, and the scheduler binds it to a "
         "node: volumes may come first",
         since=max(filter(None, at), default=None),
-    )
-
-
-def _in_use(view: PodView, claim: Claim) -> Finding | None:
-    consumers = claim.status.reserved_for
-    if claim.is_reserved_for(view.pod.metadata.uid) or len(consumers) < MOST_CONSUMERS:
-        return None
-    return Finding(
-        layer="Binding",
-        reason="ClaimInUse",
-        message=f"claim {claim.metadata.name} is reserved for {len(consumers)} pods, the most that "
-        "one claim can have",
-        todo=("wait until one of them ends, or give this pod another claim",),
     )
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from allocation.layers.admission import admission
 from allocation.layers.allocation import allocation
-from allocation.layers.binding import binding
+from allocation.layers.binding import binding, in_use
 from allocation.layers.device import device
 from allocation.layers.finding import Finding, PodView
 from allocation.layers.node import preparation, runtime
@@ -15,6 +15,7 @@ from allocation.layers.scheduling import other_resources, scheduler
 LAYERS: tuple[Callable[[PodView], Finding | None], ...] = (
     admission,
     scheduler,
+    in_use,
     allocation,
     binding,
     other_resources,

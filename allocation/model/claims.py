@@ -16,6 +16,9 @@ from kubeapi.types import NamespacedMeta, ObjectMeta, kubernetes_case
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 """Effects that keep claims away. Others, `None` and those of a later Kubernetes, do not."""
 
+MOST_CONSUMERS = 256
+"""Pods that a claim may be reserved for (`ResourceClaimReservedForMaxSize`)."""
+
 
 class CelSelector(msgspec.Struct, frozen=True, gc=False):
     expression: str
@@ -201,6 +204,10 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     def is_reserved_for(self, uid: str) -> bool:
         """Whether it is for this pod."""
         return any(each.uid == uid for each in self.status.reserved_for)
+
+    def is_full_for(self, uid: str) -> bool:
+        """Whether as many pods use it as may, and this one is none of them."""
+        return len(self.status.reserved_for) >= MOST_CONSUMERS and not self.is_reserved_for(uid)
 
     def conditions(self, result: Result) -> dict[str, Condition]:
         """Return what the driver says of an allocated device, by type."""
