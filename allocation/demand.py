@@ -9,8 +9,8 @@ from typing import Self
 import msgspec
 
 from allocation.model.claims import Claim, Devices, Request
-from allocation.model.nodes import Node, NodeSelector
-from allocation.model.pods import EXTENDED_RESOURCES, NodeWhy, Pod
+from allocation.model.nodes import CORDONED, Node, NodeSelector
+from allocation.model.pods import EXTENDED_RESOURCES, PLAIN, NodeWhy, Pod
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -47,7 +47,23 @@ class Demand(msgspec.Struct, frozen=True):
         for name, selector in self.placed:
             if not node.meets(selector):
                 return "ClaimElsewhere", name
-        return self.pod.why_not_on(node) if self.pod else None
+        return self.closed_before(node)
+
+    def closed_before(self, node: Node) -> tuple[NodeWhy, str] | None:
+        """Return what closes a node before devices are looked for. Raises NodeSelectorError."""
+        if self.pod is not None:
+            return self.pod.why_not_on(node)
+        # Any pod may tolerate what is tainted on purpose, but no cordon, and no node that is ill.
+        faults = [
+            each for each in PLAIN.untolerated(node) if each.is_condition or each.key == CORDONED
+        ]
+        return PLAIN.why_not_on(Node(node.name, taints=tuple(faults)))
+
+    @property
+    def may_end_in_error(self) -> bool:
+        """Whether the scheduler may end with an error: it has not when it refuses the nodes."""
+        condition = self.pod.condition("PodScheduled") if self.pod else None
+        return condition is None or condition.reason != "Unschedulable"
 
     def claims_on(self, node: Node) -> tuple[Claim, ...]:
         """Return what DRA has to serve on a node: a device plugin there comes before it."""

@@ -1,12 +1,11 @@
 """Which change of a node, or of where the pod may run, would give it its devices there. Pure."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from allocation.answers import Answers
 from allocation.capacity import CapacityError
 from allocation.demand import Demand
+from allocation.enough import Enough
 from allocation.model.claims import Toleration
 from allocation.model.nodes import Node, NodeSelectorError
 from allocation.model.pods import AFFINITY, CORDON, Affinity, Pod
@@ -17,25 +16,34 @@ MOST = 3
 """Nodes of which a change is offered."""
 
 
-def node_changes(
-    demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: Answers
-) -> tuple[Change, ...]:
+def node_changes(enough: Enough, cluster: Cluster, answers: Answers) -> tuple[Change, ...]:
     """Return the changes, each of one node, after which that node serves the pod."""
     found: list[Change] = []
-    for node in nodes:
+    vain: list[Pod] = []
+    """Pods that would meet an error on another node."""
+    demand = enough.before.demand
+    for node in enough.before.nodes if not enough.before.errors else ():
         if len(found) == MOST:
             break
         try:
-            change = _change(demand, node)
+            change, eased = _change(demand, node) or (None, demand)
             claims = demand.claims_on(node)
-            if change and allocate(claims, node, cluster, answers).ending == "Allocated":
+            if (
+                change is None
+                or eased.pod in vain
+                or allocate(claims, node, cluster, answers).ending != "Allocated"
+            ):
+                continue
+            if eased == demand or enough.opens(eased):
                 found.append(change)
+            elif eased.pod is not None and len(vain) < MOST:
+                vain.append(eased.pod)
         except (NodeSelectorError, CapacityError):
             continue
     return tuple(found)
 
 
-def _change(demand: Demand, node: Node) -> Change | None:
+def _change(demand: Demand, node: Node) -> tuple[Change, Demand] | None:
     """Return the one thing that closes a node; None: nothing does, or several things."""
     kept, pod = demand.why_not_on(node), demand.pod
     if kept is None or pod is None:
@@ -67,10 +75,10 @@ def _change(demand: Demand, node: Node) -> Change | None:
             affinity = Affinity() if what == AFFINITY else pod.spec.affinity
             eased = _with(pod, node_selector=selector, affinity=affinity)
             change = Change("DropNodeSelector", f"{node.name} (its {what})")
-        case "ClaimElsewhere":
+        case "ClaimElsewhere" | "OtherResources":
             return None
     after = msgspec.structs.replace(demand, pod=eased)
-    return change if after.why_not_on(opened) is None else None
+    return (change, after) if after.why_not_on(opened) is None else None
 
 
 def _with(pod: Pod, **spec: object) -> Pod:

@@ -7,7 +7,7 @@ k8s.io/dynamic-resource-allocation v0.37.1, with the default gates of 1.37. Pure
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal, Self
 
@@ -156,6 +156,16 @@ class Published:
         for (driver, _), slices in self._by_pool.items():
             found[driver] += sum(len(each.spec.devices) for each in slices)
         return found
+
+    def newest(self) -> Iterator[ResourceSlice]:
+        """Yield the slices of the newest generation of each pool, for whichever nodes they are."""
+        for slices in self._by_pool.values():
+            newest = max(each.spec.pool.generation for each in slices)
+            yield from (
+                each
+                for each in slices
+                if each.spec.pool.generation == newest and not _uses_groups(each)
+            )
 
     def device(self, name: Device) -> PublishedDevice | None:
         if not self._devices:

@@ -12,6 +12,7 @@ Why = Literal[
     "NodeNotReady",
     "NodeTainted",
     "NodeAffinity",
+    "OtherResources",
     "OtherNode",
     "PoolIncomplete",
     "PoolInvalid",

@@ -11,14 +11,14 @@ from typing import Literal
 import msgspec
 
 from allocation.answers import Answers
+from allocation.attempt import Attempt, attempt
 from allocation.candidates import Selection, candidates
 from allocation.demand import Demand, resource_of
 from allocation.model.claims import Choice, Claim, Constraint, Request
 from allocation.model.nodes import Node
-from allocation.model.pods import NodeWhy
 from allocation.model.slices import PublishedDevice
 from allocation.reasons import Candidate, Ending, Reason, Why
-from allocation.search import Cluster, allocate
+from allocation.search import Cluster
 from allocation.selectors.device import names_read
 from exporter.model.device import Device
 
@@ -36,6 +36,7 @@ HARDEST: tuple[Why, ...] = (
     "NodeTainted",
     "NodeNotReady",
     "NodeCordoned",
+    "OtherResources",
     "Tainted",
     "Constraint",
 )
@@ -45,15 +46,25 @@ NEAREST = 3
 """Nodes that are named as the nearest."""
 MOST_VALUES = 6
 """Of attributes that are shown for one selector."""
+MOST_POOLS = 3
+"""That are named where no node is chosen by them."""
 _BY_SELECTOR = frozenset({"RequestSelector", "SelectorFails"})
 _NOT_MEANT = frozenset({"ClassSelector", "OtherNode"})
 """Of devices that are none of the candidates."""
 
 Verdict = Literal[
-    "Allocatable", "ClassMissing", "NoDevices", "TooFew", "TooFewTogether", "Fails", "NotEvaluated"
+    "Allocatable",
+    "ClassMissing",
+    "NoDevices",
+    "NoNodeChosen",
+    "TooFew",
+    "TooFewTogether",
+    "Fails",
+    "NotEvaluated",
 ]
-"""`TooFew`: fewer than requested can be had anywhere. `TooFewTogether`: not on one node, or not
-under the constraints. `Fails`: the scheduler gives up with an error."""
+"""`NoNodeChosen`: there are devices, for no node that there is. `TooFew`: fewer than requested can
+be had anywhere. `TooFewTogether`: not on one node, or not under the constraints. `Fails`: the
+scheduler gives up with an error."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -107,7 +118,7 @@ class RequestSummary(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     verdict: Verdict
     why: str
-    """Of ClassMissing, Fails and NotEvaluated."""
+    """Of ClassMissing, NoNodeChosen, Fails and NotEvaluated; of NoDevices: the classes."""
     nodes: Mapping[Ending, int]
     """How many of the nodes that the pod may run on end how."""
     requests: tuple[RequestSummary, ...]
@@ -126,20 +137,20 @@ class Summary(msgspec.Struct, frozen=True):
 
 def summarize(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: Answers) -> Summary:
     """Return why claims wait. Raises NodeSelectorError, CapacityError."""
-    away = {node.name: demand.why_not_on(node) for node in nodes}
-    outcomes = {
-        node.name: allocate(demand.claims_on(node), node, cluster, answers)
-        for node in nodes
-        if away[node.name] is None
-    }
-    look = _Look(nodes, away, cluster, answers)
+    return summary_of(attempt(demand, nodes, cluster, answers), cluster, answers)
+
+
+def summary_of(tried: Attempt, cluster: Cluster, answers: Answers) -> Summary:
+    """Return why claims wait that an attempt has not served, if so. Raises CapacityError."""
+    outcomes = tried.outcomes
+    look = _Look(tried, cluster, answers)
     by_request = [
         look.of_request(claim, request)
-        for claim in demand.waiting
+        for claim in tried.demand.waiting
         for request in claim.spec.devices.requests
     ]
     # What device plugins alone have is none of DRA's.
-    plugged = {name for node in nodes for name, amount in node.allocatable.items() if amount}
+    plugged = {name for node in tried.nodes for name, amount in node.allocatable.items() if amount}
     requests = tuple(
         each
         for choices in by_request
@@ -150,15 +161,15 @@ def summarize(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: 
     verdict, why = "Allocatable", ""
     if not fits:
         requests = look.with_shortage(requests)
-        verdict, why = _worst(by_request, requests)
+        verdict, why = _worst(by_request, requests, look)
     # An error on one node ends the attempt, whatever other nodes have; and it comes before a number
     # that rests on it, as does what is not known.
-    for ending in ("Fails", "NotEvaluated") if verdict != "ClassMissing" else ():
-        texts = sorted(each.why for each in outcomes.values() if each.ending == ending)
-        if texts and (ending == "Fails" or not fits):
-            verdict, why = ending, texts[0]
-            break
-    near = [name for name, _ in look.near.most_common() if away[name] is None]
+    unknown = sorted(each.why for each in outcomes.values() if each.ending == "NotEvaluated")
+    if verdict != "ClassMissing" and tried.error:
+        verdict, why = "Fails", tried.error
+    elif verdict != "ClassMissing" and unknown and not fits:
+        verdict, why = "NotEvaluated", unknown[0]
+    near = [name for name, _ in look.near.most_common() if tried.away[name] is None]
     return Summary(
         verdict=verdict,
         why=why,
@@ -170,33 +181,11 @@ def summarize(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: 
     )
 
 
-def _worst(
-    by_request: Iterable[Sequence[RequestSummary | str]], requests: Sequence[RequestSummary]
-) -> tuple[Verdict, str]:
-    """Return the verdict of the request that is farthest from being served."""
-    for choices in by_request:
-        # Also of one alternative of several: the scheduler refuses the pod.
-        if missing := [each for each in choices if isinstance(each, str)]:
-            return "ClassMissing", missing[0]
-    served = {(each.claim, each.request) for each in requests if each.devices}
-    if any((each.claim, each.request) not in served for each in requests):
-        return "NoDevices", ""
-    served = {(each.claim, each.request) for each in requests if not each.lacks}
-    few = any((each.claim, each.request) not in served for each in requests)
-    return ("TooFew" if few else "TooFewTogether"), ""
-
-
 class _Look:
     """All devices of all nodes, by what keeps them away."""
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        away: Mapping[str, tuple[NodeWhy, str] | None],
-        cluster: Cluster,
-        answers: Answers,
-    ) -> None:
-        self._nodes, self._away = nodes, away
+    def __init__(self, tried: Attempt, cluster: Cluster, answers: Answers) -> None:
+        self._nodes, self._away = tried.nodes, tried.away
         self._cluster, self._answers = cluster, answers
         self.near = Counter[str]()
         """By node: devices that are free, or kept away by one reason only."""
@@ -221,6 +210,17 @@ class _Look:
             lacks = sum(max(other.count, 1) for other in like) - len(free) if known else 0
             found.append(msgspec.structs.replace(each, lacks=max(each.lacks, lacks)))
         return tuple(found)
+
+    def pools_of_class(self, name: str) -> list[str]:
+        """Return the first few pools, of whichever nodes, with devices of a class."""
+        selectors = self._cluster.classes[name].spec.selectors
+        found: dict[str, None] = {}
+        for given in self._cluster.published.newest():
+            if () in self._answers.reasons(given, selectors, ()):
+                found[given.spec.pool.name] = None
+            if len(found) == MOST_POOLS:
+                break
+        return [*found]
 
     def _of_choice(self, claim: Claim, request: Request, choice: Choice) -> RequestSummary | str:
         """Return what becomes of one choice of a request; a text: its class does not exist."""
@@ -281,7 +281,15 @@ class _Look:
         ]
         if kept is None:
             return found
-        return [Candidate(each.device, (Reason(*kept), *each.reasons)) for each in found]
+        # No selector has failed where the scheduler refuses the node before.
+        unmet = "SelectorFails" if kept[0] == "OtherResources" else ""
+        return [
+            Candidate(
+                each.device,
+                (Reason(*kept), *(reason for reason in each.reasons if reason.why != unmet)),
+            )
+            for each in found
+        ]
 
     def _groups(self, found: Mapping[Device, Sequence[Reason]]) -> Iterator[Group]:
         """Yield the devices by the reason that is hardest to take away, the most first."""
@@ -300,6 +308,36 @@ class _Look:
                 every = [self._cluster.published.device(name) for name in names]
                 seen, has = _values(what, [each for each in every if each is not None])
             yield Group(why, what, len(names), names, by, seen, has)
+
+
+def _worst(
+    by_request: Iterable[Sequence[RequestSummary | str]],
+    requests: Sequence[RequestSummary],
+    look: _Look,
+) -> tuple[Verdict, str]:
+    """Return the verdict of the request that is farthest from being served."""
+    for choices in by_request:
+        # Also of one alternative of several: the scheduler refuses the pod.
+        if missing := [each for each in choices if isinstance(each, str)]:
+            return "ClassMissing", missing[0]
+    served = {(each.claim, each.request) for each in requests if each.devices}
+    without = [each for each in requests if (each.claim, each.request) not in served]
+    pools = {each.device_class: look.pools_of_class(each.device_class) for each in without}
+    somewhere = {(each.claim, each.request) for each in without if pools[each.device_class]}
+    nowhere = [each for each in without if (each.claim, each.request) not in somewhere]
+    if nowhere:
+        return "NoDevices", ", ".join(dict.fromkeys(each.device_class for each in nowhere))
+    if without:
+        texts = [
+            f"devices of class {name} are published, but for no node that there is: pool "
+            + ", ".join(found)
+            for name, found in pools.items()
+            if found
+        ]
+        return "NoNodeChosen", "; ".join(texts)
+    served = {(each.claim, each.request) for each in requests if not each.lacks}
+    few = any((each.claim, each.request) not in served for each in requests)
+    return ("TooFew" if few else "TooFewTogether"), ""
 
 
 def _hardness(reason: Reason) -> int:

@@ -10,7 +10,7 @@ import gc
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -42,8 +42,8 @@ T = TypeVar("T")
 class Nothing:
     """What is read of a pod one by one: nothing."""
 
-    def templates(self, pod: Pod) -> frozenset[str]:  # noqa: ARG002 - as `findings.Remarks` has it
-        return frozenset()
+    def templates(self, pod: Pod, claims: Collection[str]) -> Mapping[str, bool]:  # noqa: ARG002 - as `findings.Remarks` has it
+        return {}
 
     def events(self, pod: Pod) -> tuple[Event, ...]:  # noqa: ARG002 - likewise
         return ()

@@ -158,6 +158,7 @@ class _Waiting(msgspec.Struct, frozen=True):
                 spec.node_selector,
                 spec.affinity,
                 spec.tolerations,
+                demand.may_end_in_error,
             )
         )
 

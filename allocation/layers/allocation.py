@@ -16,6 +16,7 @@ WORDS: Mapping[Why, str] = {
     "NodeNotReady": "{n} on nodes that are not ready ({what})",
     "NodeTainted": "{n} on nodes with the taint {what}",
     "NodeAffinity": "{n} on nodes that the pod's {what} does not choose",
+    "OtherResources": "{n} on nodes that the scheduler refuses for other reasons",
     "PoolIncomplete": "{n} in pools that are not published completely ({what})",
     "PoolInvalid": "{n} in invalid pools ({what})",
     "RequestSelector": "{n} do not match {what}{seen}",
@@ -47,6 +48,10 @@ ADVICE: Mapping[WaitReason, tuple[str, ...]] = {
         "start the driver of the class on a node that has the hardware, and see its log; if it "
         "publishes, compare the selectors of the DeviceClass",
     ),
+    "NoNodeChosen": (
+        "see for which nodes its slices are (`kubectl get resourceslices -o yaml`), and add such a "
+        "node, or the label that a node lacks",
+    ),
     "Allocated": ("wait until devices are free, or add nodes",),
     "Tainted": (
         "have the devices repaired: `draguard incidents` shows those of Draguard's taints",
@@ -69,6 +74,8 @@ def allocation(view: PodView) -> Finding | None:
     if summary.verdict == "Allocatable" or not (summary.requests or summary.why):
         return None
     reason, request, group = decisive(summary)
+    if reason == "OtherResources":
+        return None  # its own layer has the scheduler's words
     layer: Layer = "Scheduling" if reason in ON_NODES else "Allocation"
     made = f"{view.pod.metadata.namespace}/{EXTENDED_RESOURCES}/"
     changes = [CHANGES[each.what].format(each.which.replace(made, "")) for each in view.changes]
@@ -116,16 +123,14 @@ def message(
 ) -> str:
     """Return the one sentence of it."""
     match reason:
-        case "ClassMissing" | "Fails" | "SelectorFails" if summary.why:
+        case "ClassMissing" | "NoNodeChosen" | "Fails" | "SelectorFails" if summary.why:
             return summary.why
         case "NotEvaluated" if summary.why:
             return f"what the scheduler makes of it is not known here: {summary.why}"
         case "NoDevices":
-            empty = [each for each in summary.requests if not each.devices]
-            names = ", ".join(dict.fromkeys(each.device_class for each in empty))
             published = ", ".join(f"{name} ({n})" for name, n in sorted(summary.drivers.items()))
             return (
-                f"no published device is of class {names}; published by drivers: "
+                f"no published device is of class {summary.why}; published by drivers: "
                 f"{published or 'nothing'}"
             )
         case "TooFewTogether":

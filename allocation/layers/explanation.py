@@ -7,8 +7,10 @@ from functools import cached_property
 import msgspec
 
 from allocation.answers import Answers
+from allocation.attempt import Attempt, attempt
 from allocation.capacity import CapacityError
 from allocation.demand import Demand
+from allocation.enough import Enough
 from allocation.layers.allocation import CHANGES
 from allocation.layers.claim_without_pod import claim_without_pod
 from allocation.layers.finding import DeviceNote, Finding, PodView
@@ -24,17 +26,12 @@ from allocation.plugin import Supply, classes_of_resources, supplies
 from allocation.pools import Published
 from allocation.remedies import Change, Scene, remedies
 from allocation.search import Cluster
-from allocation.summary import Summary, summarize
+from allocation.summary import Summary, summary_of
 from allocation.usage import PoolName, Usage
 from exporter.model.device import Device
 
 TO_ALLOCATE = ("slices", "rules", "classes", "claims", "nodes")
 """Without one of these it is not known what can be allocated."""
-
-
-_GOES_FURTHER = frozenset(
-    {"OneDevice", "DropConstraint", "DropSelector", "Tolerate", "DropNodeSelector"}
-)
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -57,9 +54,10 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         classes = {each.metadata.name: each for each in self.classes}
         return Cluster(Published(self.slices), Usage.of(self.claims), classes)
 
-    def around(self, node: Node, waiting: tuple[Claim, ...]) -> Scene:
-        """Return what matters to claims on a node. Raises NodeSelectorError, CapacityError."""
-        slices = self.cluster.published.around(node)
+    def around(self, nodes: Iterable[Node], waiting: tuple[Claim, ...]) -> Scene:
+        """Return what matters to claims on nodes. Raises NodeSelectorError, CapacityError."""
+        published = self.cluster.published
+        slices = {name: given for node in nodes for name, given in published.around(node).items()}
         places = {place for pool in slices for place in self.claims_by_pool.get(pool, ())}
         return Scene(
             waiting=waiting,
@@ -231,41 +229,41 @@ def _outcome(
     if known.unreadable:
         return Outcome(unknown=known.unreadable)
     try:
-        summary, changes = _allocation(demand, nodes, stock, answers)
+        tried = attempt(demand, nodes, stock.cluster, answers)
+        summary = summary_of(tried, stock.cluster, answers)
+        if not unread:
+            full = known.pod and any(
+                each.is_full_for(known.pod.metadata.uid) for each in known.claims
+            )
+            changes = () if full else _changes(tried, summary, stock, answers)
+            return Outcome(summary, changes)
     except (NodeSelectorError, CapacityError) as error:
         # Something that is published or requested says nothing to the scheduler either.
         return Outcome(unknown=str(error))
-    if not unread:
-        return Outcome(summary, changes)
-    # What would be enough is not known then.
-    return hidden if summary.verdict == "Allocatable" else Outcome(summary)
+    # What would be enough is not known then; nor whether the pod comes to where a search fails.
+    open_question = summary.verdict == "Allocatable" or ("nodes" in unread and tried.errors)
+    return hidden if open_question else Outcome(summary)
 
 
-def _allocation(
-    demand: Demand, nodes: Sequence[Node], stock: Inventory, answers: Answers
-) -> tuple[Summary, tuple[Change, ...]]:
-    """Raises NodeSelectorError, CapacityError."""
-    summary = summarize(demand, nodes, stock.cluster, answers)
+def _changes(
+    tried: Attempt, summary: Summary, stock: Inventory, answers: Answers
+) -> tuple[Change, ...]:
+    """Return what would be enough, each alone. Raises NodeSelectorError, CapacityError."""
     if summary.verdict == "Allocatable":
-        return summary, ()
-    found = list(node_changes(demand, nodes, stock.cluster, answers))
-    for node in nodes:
+        return ()
+    cluster, demand = stock.cluster, tried.demand
+    enough = Enough(tried, cluster, stock.around, answers)
+    found: list[Change] = []
+    for node in tried.nodes:
         if node.name in summary.near:
             # Each change is a search of its own: of what this node can use.
-            found += remedies(stock.around(node, demand.claims_on(node)), node, answers)
+            found += remedies(stock.around((node,), demand.claims_on(node)), node, answers)
+    whole = Scene(demand.waiting, stock.slices, stock.claims, cluster.classes)
+    taken = [each for each in dict.fromkeys(found) if enough.takes(each, whole)]
     # What changes the request comes after what gives it its devices as it is.
     kinds = [*CHANGES]
-    groups = (group for request in summary.requests for group in request.groups)
-    failing = {group.what for group in groups if group.why == "SelectorFails"}
-    if summary.verdict == "Fails":
-        found = [each for each in found if each.what == "DropSelector"]
-    elif failing:
-        # What lets the search go further, or opens several nodes, may meet the failing selector on
-        # another node, which ends the whole attempt.
-        found = [
-            each for each in found if each.what not in _GOES_FURTHER or failing <= {each.which}
-        ]
-    return summary, tuple(sorted(dict.fromkeys(found), key=lambda each: kinds.index(each.what)))
+    every = (*node_changes(enough, cluster, answers), *taken)
+    return tuple(sorted(every, key=lambda each: kinds.index(each.what)))
 
 
 def taints_of(slices: Iterable[ResourceSlice]) -> dict[Device, tuple[Taint, ...]]:

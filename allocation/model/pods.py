@@ -23,7 +23,15 @@ from allocation.model.claims import (
 from allocation.model.nodes import CORDONED, Node, NodeSelector, NodeTaint, amounts_of_extended
 from kubeapi.types import NamespacedMeta, kubernetes_case
 
-NodeWhy = Literal["ClaimElsewhere", "NodeCordoned", "NodeNotReady", "NodeTainted", "NodeAffinity"]
+NodeWhy = Literal[
+    "ClaimElsewhere",
+    "NodeCordoned",
+    "NodeNotReady",
+    "NodeTainted",
+    "NodeAffinity",
+    "OtherResources",
+]
+"""The last: by what is not read here, of which the scheduler alone knows."""
 EXTENDED_RESOURCES = "<extended-resources>"
 """Name of a claim that the scheduler has not made yet, as in its own memory."""
 AFFINITY = "nodeAffinity"
@@ -270,3 +278,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         if required is not None and not node.meets(required):
             return "NodeAffinity", AFFINITY
         return None
+
+
+PLAIN = Pod(NamespacedMeta())
+"""A pod that tolerates nothing, and chooses no node."""

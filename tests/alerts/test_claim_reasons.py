@@ -12,7 +12,7 @@ EVERY = {reason for part in get_args(WaitReason) for reason in get_args(part)}
 BY_THEMSELVES = {
     "Allocatable", "Allocated", "Capacity", "Counters", "Tainted", "TooFewTogether",
     "PoolIncomplete", "ClaimElsewhere", "NodeAffinity", "NodeCordoned", "NodeNotReady",
-    "NodeTainted",
+    "NodeTainted", "NoNodeChosen", "OtherResources",
 }  # fmt: skip
 """What others end: pods, nodes, repairs, a driver that goes on publishing."""
 NEVER_FIRST = {"ClassSelector", "OtherNode"}

@@ -7,7 +7,7 @@ import pytest
 
 from allocation.answers import Answers, OutOfTimeError
 from allocation.explainer.findings import EASE, Findings, Look
-from allocation.model.claims import Claim
+from allocation.model.claims import Claim, ClaimSpec
 from allocation.model.events import Event
 from allocation.model.pods import Pod
 from allocation.selectors.answers import Answer
@@ -66,6 +66,23 @@ def test_pods_that_are_alike_are_computed_once() -> None:
 
     assert {each.reason for each in found.findings.values()} == {"TooFew"}
     assert len(findings.answers) == 1
+
+
+def test_an_error_of_one_pod_is_none_of_a_pod_whose_nodes_are_refused() -> None:
+    """Both request the same; the scheduler has come to the selector for one of them only."""
+    request = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": "fails"}}]}
+    spec = msgspec.convert(
+        {"devices": {"requests": [{"name": "r", "exactly": request}]}}, ClaimSpec
+    )
+    claims = [msgspec.structs.replace(claim(f"job-{n}"), spec=spec) for n in range(2)]
+    refused, failed = pod("train-0", "job-0"), pod("train-1", "job-1")
+    condition = msgspec.structs.replace(failed.status.conditions[0], reason="SchedulerError")
+    status = msgspec.structs.replace(failed.status, conditions=(condition,))
+
+    found = look(snapshot([refused, msgspec.structs.replace(failed, status=status)], claims))
+
+    assert reason(found, "uid-team-train-0") == "OtherResources"
+    assert reason(found, "uid-team-train-1") == "SelectorFails"
 
 
 def test_what_there_is_no_time_for_is_explained_at_later_looks() -> None:
