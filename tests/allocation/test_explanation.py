@@ -131,7 +131,7 @@ def test_claims_are_allocated_in_the_order_of_the_pod(spec: tuple[str, ...], rea
     one, two = failing("one", "type:none"), failing("two", "fails")
 
     for claims in ((one, two), (two, one)):
-        assert explanation(pod(*spec), *claims).finding.reason == reason
+        assert explanation(pod(*spec, status=ERROR), *claims).finding.reason == reason
 
 
 def test_a_claim_that_a_pod_names_twice_is_allocated_twice() -> None:
