@@ -76,9 +76,8 @@ class Reconciler:
     def reconcile(self, node: str, now: datetime) -> NodeDecision:
         """Observe a node, take every step that its state needs, and return the decision.
 
-        A step that fails ends the steps of its GPU, but for deletions, because untainting waits for
-        nothing; the other GPUs go on. While a lost status cannot be written, rules of effect
-        NoSchedule are made all the same. An Event is posted when the status that it reports is
+        A step that fails ends the steps of its GPU, but for those that `goes_on` lets pass; the
+        other GPUs go on. An Event is posted when the status that it reports is
         written. A refused eviction is that pod's own and raises nothing: the incident records it.
         The first error is raised at the end, in a StepsFailedError, so that the node is looked at
         again.
@@ -91,23 +90,22 @@ class Reconciler:
         if decision.begins or decision.begins.continued:
             decision = self._confirm_disruption(view, decision, policy, now)
         decision = self._look_again(self._confirm_untaints(view, decision), now)
-        failed: dict[str, tuple[Step, Exception]] = {}
+        failed: dict[str, list[tuple[Step, Exception]]] = {}
         # Events that report no incident wait for no write.
         done = {""}
         for step in decision.steps:
             gpu = gpu_of(step)
-            if gpu not in failed or goes_on(step, failed[gpu][0]):
+            if all(goes_on(step, before) for before, _ in failed.get(gpu, ())):
                 try:
                     self._cluster.apply(step)
                     done |= incident_written(step)
                 except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
-                    # The first one, because it decides which steps still follow (`goes_on`).
-                    failed.setdefault(gpu, (step, error))
+                    failed.setdefault(gpu, []).append((step, error))
         for event in decision.events:
             if event.incident in done:
                 self._cluster.post(event, now)
         if failed:
-            _, first = next(iter(failed.values()))
+            _, first = next(iter(failed.values()))[0]
             others = [planned for _, planned in decision.pairs if planned.uuid not in failed]
             wake = first_wake(*(planned.wake for planned in others))
             # The steps that failed are retried with a backoff. A final check that found a

@@ -8,6 +8,7 @@ limits the rate of all writes.
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from remediator.controller.incident_rights import REFUSALS, IncidentRights
 from remediator.controller.ledger import Count, Ledger, count_nothing
 from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.rate_limit import Pace, PacedError
+from remediator.controller.refused_rules import NAME_TAKEN, RefusedRules
 from remediator.controller.rejected_fields import Unstored
 from remediator.controller.write_pool import Senders
 from remediator.model import taint_rule
@@ -76,6 +78,7 @@ class Writer:
         unstored: Unstored,
         count: Count = count_nothing,
         cluster_name: str = "",
+        elapsed: Callable[[], float] = monotonic,
     ) -> None:
         self._client = client
         self._labels = taint_rule.labels_of_cluster(cluster_name)
@@ -85,6 +88,7 @@ class Writer:
         self._pace = pace
         self._leading = leading
         self.evictions = Evictions(client, pause=pace.pause)
+        self.refused_rules = RefusedRules(elapsed)
         self.conditions = NodeConditions(client)
         self.incident_rights = IncidentRights(client, INCIDENTS)
         self._senders = Senders()
@@ -167,7 +171,9 @@ class Writer:
                 self.incident_rights.look()
             if isinstance(step, OpenIncident | WriteStatus):
                 self._ledger.on_failed(step, error)
+            self.refused_rules.on_failed(step, error)
             raise
+        self.refused_rules.on_done(step)
 
     def _write(self, step: Step) -> None:
         match step:
@@ -341,7 +347,7 @@ class Writer:
                 f"DeviceTaintRule {rule.name} exists and is not Draguard's, so {rule.device} "
                 "cannot be tainted: look at it, then delete or rename it",
                 status=refusal.status,
-                reason="NameTaken",
+                reason=NAME_TAKEN,
             ) from refusal
         self._cache_rule(there)
         # The next decision changes it: the cache has it now.

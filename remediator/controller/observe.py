@@ -76,6 +76,7 @@ class Cluster:
         drivers: GpuDrivers = NVIDIAS,
     ) -> None:
         self._client, self._hands_over, self._clock_doubt = client, hands_over, clock_doubt
+        self._now = now
         unstored = Unstored()
         self.cache = Cache(mark, drivers=drivers)
         self.informers = Informers(
@@ -97,6 +98,7 @@ class Cluster:
             unstored=unstored,
             count=count,
             cluster_name=cluster_name,
+            elapsed=elapsed,
         )
         labels = labels_of_cluster(cluster_name)
         self._recorder = EventRecorder[events.Event](
@@ -198,7 +200,10 @@ class Cluster:
                 behind=agents.clock_lag(node),
             ),
             stored=msgspec.structs.replace(
-                view.stored, unread=self.informers.incidents.unreadable, rules_served=served
+                view.stored,
+                unread=self.informers.incidents.unreadable,
+                rules_served=served,
+                refused=self.writer.refused_rules.known(self._now()),
             ),
             usage=msgspec.structs.replace(view.usage, refusals=self.writer.evictions.refusals()),
             clock_doubt=self._clock_doubt(),

@@ -110,9 +110,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EditedRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule of ours whose selector was changed: it taints what we never meant to.
+    """A rule of ours whose selector or key was changed: its taint is one that we never meant.
 
-    It has the name of its own device, which has no taint until the name is free.
+    It has the name of its own device, which has no taint of ours until the name is free.
     """
 
     name: str
@@ -247,7 +247,7 @@ def is_ours(raw: RawRule) -> bool:
 
 
 def parse_edited(raw: RawRule) -> EditedRule | None:
-    """Return a rule of ours whose selector was changed, also to one that is not full; else None.
+    """Return a rule of ours whose selector or key was changed, also to none of ours; else None.
 
     It must have a name of our form, and a label or an annotation of ours.
     """
@@ -256,8 +256,9 @@ def parse_edited(raw: RawRule) -> EditedRule | None:
     device = Device(selector.driver, selector.pool, selector.device)
     marked = meta.labels.get(MANAGED_BY) == MANAGER or bool(_label_values(raw, INCIDENT))
     node = meta.annotations.get(NODE) or selector.pool
-    named = OUR_NAME.fullmatch(meta.name) and meta.name != rule_name(device)
-    if not (named and marked and node and key.startswith(f"{DOMAIN}/") and key != MAINTENANCE):
+    changed = meta.name != rule_name(device) or not key.startswith(f"{DOMAIN}/")
+    ours = OUR_NAME.fullmatch(meta.name) and marked and key != MAINTENANCE
+    if not (ours and changed and node):
         return None
     return EditedRule(
         name=meta.name,

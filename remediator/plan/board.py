@@ -9,6 +9,7 @@ from functools import cached_property
 
 import msgspec
 
+from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import Unknown, Verdict
@@ -17,8 +18,8 @@ from remediator.model.incident import Incident
 from remediator.model.incident_status import AffectedPod
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts
-from remediator.model.taint_rule import ForeignRule, Rule
-from remediator.plan.view import Trust
+from remediator.model.taint_rule import ForeignRule, Rule, rule_name
+from remediator.plan.view import RefusedRule, Trust
 from remediator.policy.place import ANYWHERE, Place
 
 RENEWALS_NEEDED = 3
@@ -109,6 +110,15 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
     """False: rules may stand that are not among `stored`."""
     foreign: tuple[ForeignRule, ...] = ()
     """Rules that are not Draguard's."""
+    refused: Mapping[str, RefusedRule] = {}
+    """By name: rules of ours, on any board, of which a write was refused."""
+
+    def refusal(self, device: Device) -> RefusedRule | None:
+        """Return why the rule of a device is not as it should be, None where it can be written."""
+        if not self.refused:  # nearly always
+            return None
+        names = (rule.name for rule in self.stored if rule.device == device)
+        return self.refused.get(next(names, rule_name(device)))
 
 
 class Users(msgspec.Struct, frozen=True, kw_only=True):

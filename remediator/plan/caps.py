@@ -18,6 +18,7 @@ from typing import Literal
 
 import msgspec
 
+from exporter.model.device import Device
 from remediator.diagnose.fault import NEAR, Fault, Healthy
 from remediator.diagnose.scope import scope
 from remediator.model.claim import ADMIN
@@ -35,7 +36,7 @@ from remediator.plan.clocks import start_of_within
 from remediator.plan.pods import why_pods_incomplete
 from remediator.plan.signals import is_new
 from remediator.plan.stages import DeferredBy
-from remediator.plan.words import WAITS_FOR, knows_little
+from remediator.plan.words import WAITS_FOR, knows_little, some
 from remediator.policy.duration import spell
 from remediator.policy.table import Policy, Row
 from remediator.policy.windows import moment
@@ -52,6 +53,7 @@ CapName = Literal[
     "out of reach",
     "better evidence",
     "unserved",
+    "refused",
     "evidence",
     "unproven",
     "later pods",
@@ -175,10 +177,12 @@ def findings_of(
     if beyond and board.gpu is not None:
         devices = tuple(out.device for out in beyond.values())
         targets += scope(fault, board.gpu, devices).targets
-    pools: dict[tuple[str, str], list[Target]] = {}
+    pools: dict[tuple[str, str, bool], list[Target]] = {}
     for target in targets:
-        pools.setdefault((target.driver, target.pool), []).append(target)
-    places = [(board.place.within(*pool), here) for pool, here in pools.items()]
+        # The others must not wait for a device whose rule cannot be written.
+        refused = board.rules.refusal(target.name) is not None
+        pools.setdefault((target.driver, target.pool, refused), []).append(target)
+    places = [(board.place.within(*pool), here) for (*pool, _), here in pools.items()]
     return [
         Finding(
             board=board,
@@ -300,6 +304,20 @@ def _unserved(finding: Finding) -> Cap | None:
     if finding.board.rules.served:
         return None
     return Cap("unserved", None, "NoExecute", UNSERVED_WHY, by="RulesNotServed")
+
+
+def _refused(finding: Finding) -> Cap | None:
+    """Make no rule, and no stronger one, that the API server has just refused to store."""
+    rules, names = finding.board.rules, [target.name for target in finding.targets]
+    found = [why for name in names if (why := rules.refusal(name))]
+    if not found:
+        return None
+    stored: dict[Device, Limit] = {rule.device: rule.effect for rule in rules.stored}
+    stands = LEVELS[min(LEVELS.index(stored.get(name)) for name in names)]
+    devices = some(name.device for name in names)
+    why = f"the rule of {devices} cannot be written: {found[0].why}"
+    until = min(each.until for each in found)
+    return Cap("refused", stands, "NoExecute", why, until, by="RuleRefused")
 
 
 def _evidence(finding: Finding) -> Cap | None:
@@ -424,6 +442,7 @@ CAPS: tuple[Callable[[Finding], Cap | None], ...] = (
     _out_of_reach,
     _better_evidence,
     _unserved,
+    _refused,
     _evidence,
     _unproven,
     _later_pods,
@@ -436,9 +455,11 @@ CAPS: tuple[Callable[[Finding], Cap | None], ...] = (
 )
 """Every cap of one fault. Of equal limits the first decides and gives the reason."""
 NO_RULE: frozenset[CapName] = frozenset(
-    {"unreported", "observed", "forgeable", "unpublished", "out of reach"}
+    {"unreported", "observed", "forgeable", "unpublished", "out of reach", "refused"}
 )
 """What lets no rule be made, however long it is waited."""
+LEAVES_OUT: frozenset[CapName] = frozenset({"out of reach", "refused"})
+"""What keeps its devices alone from a rule: the others of the GPU do not wait for them."""
 NO_EVIDENCE: frozenset[CapName] = frozenset({"unreported", "forgeable", "better evidence"})
 """What is over if the fault passes before there is evidence for it."""
 

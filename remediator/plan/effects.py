@@ -17,6 +17,7 @@ from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.caps import (
     CAPS,
+    LEAVES_OUT,
     LEVELS,
     NO_EVIDENCE,
     NO_RULE,
@@ -73,6 +74,8 @@ class Demand(msgspec.Struct, frozen=True):
         """What its cap defers of mode enforce, where users are to know."""
         # Without a published device there is nothing to write, whatever is served.
         if self.cap.by is None or self.row.mode != "enforce" or not self.targets:
+            return None
+        if self.effect == self.goal:  # only the words of its rule are refused
             return None
         what = "a rule of effect None" if self.goal == "None" else self.goal
         return Deferral(self.cap.by, f"{what} deferred: {self.cap.reason}", self.cap.until)
@@ -260,7 +263,7 @@ def pending(demands: tuple[Demand, ...]) -> bool:
         for demand in demands
         if demand.is_written
         and demand.row.ceiling != "observe"
-        and demand.cap.name != "out of reach"
+        and demand.cap.name not in LEAVES_OUT
     )
 
 
@@ -356,7 +359,7 @@ def reason(board: Board, incident: Incident, demands: tuple[Demand, ...]) -> str
         nothing = UNPUBLISHED if first.fault.instance else f"no published device to taint{unbound}"
         parts += [] if first.targets else [nothing]
         parts += [first.cap.reason] if first.targets or first.cap.by else []
-    beyond = {each.cap.reason for each in demands if each.cap.name == "out of reach"}
+    beyond = {each.cap.reason for each in demands if each.cap.name in LEAVES_OUT}
     parts += [f"not every device of it is tainted: {why}" for why in sorted(beyond - {*parts})]
     if isinstance(board.verdict, Healthy):
         parts.append(f"verifying: {board.verdict.evidence}")

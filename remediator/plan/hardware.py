@@ -277,7 +277,7 @@ def _rules_under_new_names(
     names = (*(record.device for record in incident.status.scope.rules), *map(str, has))
     pools = {name.rpartition("/")[0] for name in names} if policy.disagrees else set[str]()
     for part, device in _devices_of(parts, board):
-        if device.device in has:
+        if device.device in has or board.rules.refusal(device.device):
             continue
         rule = _rule(board, incident, part, device)
         name, ceiling = str(device.device), _ceiling(rule, board, policy)

@@ -40,6 +40,7 @@ DeferredBy = Literal[
     "Human",
     "Blindness",
     "RulesNotServed",
+    "RuleRefused",
     "PodOwner",
     "PodsUnknown",
 ]
@@ -76,6 +77,9 @@ DEFERRAL_REASONS: Mapping[DeferredBy, DeferralReason] = {
     # Nothing is evicted without rules, and a node is repaired all the same.
     "RulesNotServed": DeferralReason(
         "the cluster serves no DeviceTaintRules", ongoing=False, repair="goes on"
+    ),
+    "RuleRefused": DeferralReason(
+        "the API server refuses the rule of a device", ongoing=False, repair="goes on"
     ),
     # Who creates a pod can name any owner, and must not keep a sick GPU from repair by that.
     "PodOwner": DeferralReason("pods that Slurm must drain first", ongoing=False, repair="goes on"),

@@ -118,16 +118,27 @@ def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> l
     """Return the steps for one GPU; `status` is how its incident should read now, if it has one.
 
     A status records what is stored, so it follows the rules: beside a rule that is written here,
-    only what was found is recorded, and phase, dates and conditions wait for the next decision.
+    only what was found is recorded, and phase, dates and conditions wait for the next decision. A
+    rule whose write was refused is none of these. Until it is tried again, it is only lowered or
+    removed.
     """
-    steps = list(_steps(board, planned))
+    refused = board.rules.refused
+    steps = [
+        step
+        for step in _steps(board, planned)
+        if not (isinstance(step, CreateRule | ChangeRule) and step.rule.name in refused)
+        or _frees(step)
+    ]
     incident = planned.incident
     # An opening takes two writes: the API server ignores a status in the request that creates the
     # object.
     if incident is None or status is None or not incident.metadata.uid:
         return steps
     stored = next(candidate for candidate in board.incidents if candidate.name == incident.name)
-    rules_follow = any(isinstance(step, CreateRule | ChangeRule | DeleteRule) for step in steps)
+    rules_follow = any(
+        isinstance(step, CreateRule | ChangeRule | DeleteRule) and rule_of(step).name not in refused
+        for step in steps
+    )
     findings_only = incident.status
     new_status = cut_to_limits(findings_only if rules_follow else status)
     if stored.status != new_status:
@@ -186,6 +197,18 @@ def _remove(board: Board, planned: Planned, rule: Rule, *, creates: bool) -> Ite
         yield ChangeRule(rule, mild)
     elif recorded:
         yield DeleteRule(rule, planned.course.reason)
+
+
+def rule_of(step: CreateRule | ChangeRule | DeleteRule) -> Rule:
+    """Return the rule that a step writes, or deletes."""
+    return step.stored if isinstance(step, DeleteRule) else step.rule
+
+
+def _frees(step: Step) -> bool:
+    """Whether a step only removes or lowers a taint."""
+    if isinstance(step, ChangeRule):
+        return EFFECTS.index(step.rule.effect) < EFFECTS.index(step.stored.effect)
+    return isinstance(step, DeleteRule | DeleteEdited)
 
 
 def incident_written(step: Step) -> frozenset[str]:
@@ -268,12 +291,17 @@ def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]
 def goes_on(step: Step, failed: Step) -> bool:
     """Whether a step is taken after one of the same GPU that failed.
 
-    Untainting waits for nothing, nor does NoSchedule for a lost status that cannot be filled.
+    Untainting waits for nothing, and nothing for it. NoSchedule waits neither for the rule of
+    another device nor for a lost status that cannot be filled. Nor does an incident that is about
+    other devices, too: their rules name it.
     """
-    if isinstance(step, DeleteRule | DeleteEdited):
+    if isinstance(step, DeleteRule | DeleteEdited) or _frees(failed):
         return True
+    if isinstance(step, OpenIncident) and isinstance(failed, CreateRule):
+        devices = {target.name for target in step.incident.status.scope.devices}
+        return bool(devices - {failed.rule.device})
     keeps_away = isinstance(step, CreateRule) and step.rule.effect not in EVICTING
-    return keeps_away and _fills_lost_status(failed)
+    return keeps_away and (isinstance(failed, CreateRule) or _fills_lost_status(failed))
 
 
 def _fills_lost_status(step: Step) -> bool:

@@ -217,6 +217,14 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.inventory, *self.last_published)
 
 
+class RefusedRule(msgspec.Struct, frozen=True):
+    """A taint rule that the API server did not let us write as it was to be."""
+
+    why: str
+    until: datetime
+    """When it is tried again."""
+
+
 class StoreView(msgspec.Struct, frozen=True, kw_only=True):
     """What is stored about the GPUs of a node: incidents and taint rules."""
 
@@ -236,6 +244,8 @@ class StoreView(msgspec.Struct, frozen=True, kw_only=True):
     """Ours as they were last seen, while no DeviceTaintRules are served."""
     foreign: tuple[ForeignRule, ...] = ()
     """Rules that are not Draguard's and select a device of this node."""
+    refused: Mapping[str, RefusedRule] = {}
+    """By name, on any node: rules of ours of which a write was refused."""
 
 
 class UsageView(msgspec.Struct, frozen=True, kw_only=True):

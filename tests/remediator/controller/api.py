@@ -24,6 +24,10 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/draguard-system/leases"
 _LISTED = {"k8s.io/initial-events-end": "true"}
 
 
+def admits_all(_verb: str, _name: str, _body: Json) -> bool:
+    return True
+
+
 class Api:
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -37,6 +41,8 @@ class Api:
         """Collections whose watches tell nothing any more, as behind a dead connection."""
         self.read_only: set[str] = set()
         """Collections that nobody may write."""
+        self.admits: Callable[[str, str, Json], bool] = admits_all
+        """Whether an admission policy lets a write pass, by its verb, the name and what is sent."""
         self.unserved: set[str] = set()
         self.protected: dict[str, int] = {}
         """Pod to the status with which its eviction is refused: 429, or 500 for two budgets."""
@@ -216,10 +222,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body, path = self._body(), urlsplit(self.path).path
-        name = body["metadata"].get("name", "")
+        name = body.get("metadata", {}).get("name", "")
         self.api.writes.append(("POST", path))
-        if path in self.api.read_only:
+        if path in self.api.read_only or not self.api.admits("POST", name, body):
             self._refuse(403)
+            return
+        if path == RULES and name in self.api.stored.get(RULES, {}):
+            self._refuse(409)
             return
         if path.endswith("/eviction"):
             self.api.evictions.append(name)
@@ -261,6 +270,9 @@ class _Handler(BaseHTTPRequestHandler):
         stored = self._there("PATCH", collection, name)
         if stored is None:
             return
+        if not self.api.admits("PATCH", name, body):
+            self._refuse(403)
+            return
         sent = body.get("metadata", {}).get("resourceVersion")
         if sent not in (None, stored["metadata"]["resourceVersion"]):
             self._refuse(409)
@@ -294,7 +306,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.api.writes.append(("DELETE", collection))
         stored = self.api.stored.get(collection, {}).get(name)
-        if stored is None or collection in self.api.read_only:
+        admitted = collection not in self.api.read_only and self.api.admits("DELETE", name, body)
+        if stored is None or not admitted:
             self._refuse(404 if stored is None else 403)
             return
         exactly = body.get("preconditions", {})

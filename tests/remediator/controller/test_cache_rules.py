@@ -139,6 +139,18 @@ class TestAPersonsHand:
         (made,) = (step.rule for step in later if isinstance(step, CreateRule))
         assert (made.device.device, made.name) == ("gpu-0", edited.metadata.name)
 
+    def test_a_rule_whose_key_was_edited_is_deleted_and_made_again(self, cache: Cache) -> None:
+        raw = raw_rule()
+        taint = with_fields(raw.spec.taint, key="example.com/mine")
+        put(cache, with_fields(raw, spec=with_fields(raw.spec, taint=taint)))
+        cache.put_report("node-a", health("node-a", report(gpu(0, recovery_action=RESET))))
+
+        steps = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(2)).steps
+
+        assert isinstance(steps[0], DeleteEdited)
+        (made,) = (step.rule for step in steps if isinstance(step, CreateRule))
+        assert (made.device.device, made.name) == ("gpu-0", raw.metadata.name)
+
     def test_an_edited_rule_is_never_made_into_that_of_the_device_that_it_selects(
         self, cache: Cache
     ) -> None:

@@ -151,6 +151,7 @@ def _waits(planned: Planned) -> bool:
     """Whether a GPU waits for more than its pods, which the deadline of its repair overrides."""
     return bool(planned.granted.deferred) and planned.granted.deferred_by not in {
         "RulesNotServed",
+        "RuleRefused",
         "PodOwner",
         "PodsUnknown",
     }

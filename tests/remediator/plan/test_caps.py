@@ -17,10 +17,11 @@ from remediator.model.incident_status import (
     Target,
     WouldTaint,
 )
-from remediator.model.taint_rule import Effect, Rule
+from remediator.model.taint_rule import Effect, Rule, rule_name
 from remediator.plan.board import Board
 from remediator.plan.effects import Demand, demands_of, goal, notice, pending, would
-from remediator.plan.view import Trust
+from remediator.plan.stages import Wake
+from remediator.plan.view import RefusedRule, Trust
 from remediator.policy.table import SHIPPED, Evict, Mode, Policy, Row, Then
 from tests.remediator.builders import (
     DRIVER,
@@ -244,6 +245,64 @@ class TestCeilings:
         held = AffectedPod("team", "train-0", "claim", f"{DRIVER}/{NODE}/gpu-0", "u-train-0")
 
         assert limit_of(demand(board_of(TAINT, holders=(held,), pods=()), over))[0] == "nothing"
+
+
+class TestRefused:
+    """The API server does not let a rule be written: its device is left out, and no other."""
+
+    TWO = mig_gpu(0, slices=2)
+    HERE, THERE = (part.device for part in published(TWO))
+    WHY = RefusedRule("403 Forbidden: by a policy", at(160))
+
+    def test_no_rule_is_made_and_the_others_go_on(self) -> None:
+        there = RuleRecord("r", "there", str(self.THERE), "NoSchedule")
+        board = board_of(
+            rule(0, device=self.THERE, uid="there"),
+            gpu=self.TWO,
+            refused={rule_name(self.HERE): self.WHY},
+        )
+        known = incident(0, rules=(there,), tainted_at=at(0))
+        rows = policy_with(Row(fault_class="gpu", ceiling="NoExecute", mode="enforce"))
+
+        answers = demands_of(board, known, [CERTAIN], rows, at(NOW))
+
+        assert [limit_of(answer) for answer in answers] == [
+            ("refused", None),
+            ("nothing", "NoExecute"),
+        ]
+        assert not pending(answers)
+        waits, goes = answers[0].deferral, answers[1].deferral
+        assert goes is None
+        assert waits is not None
+        assert (waits.by, waits.until) == ("RuleRefused", at(160))
+        name = self.HERE.device
+        assert waits.why == (
+            f"NoExecute deferred: the rule of {name} cannot be written: 403 Forbidden: by a policy"
+        )
+        assert answers[0].wake == Wake(at(160), answers[0].cap.reason)
+
+    @pytest.mark.parametrize("effect", ["NoSchedule", "Evict"])
+    def test_what_stands_is_not_lowered(self, effect: Effect) -> None:
+        both = tuple(
+            rule(0, effect, device=name, uid=f"u-{name.device}") for name in (self.HERE, self.THERE)
+        )
+        board = board_of(*both, gpu=self.TWO, refused={both[0].name: self.WHY})
+        records = tuple(RuleRecord(one.name, one.uid, str(one.device), effect) for one in both)
+        known = incident(0, rules=records, tainted_at=at(0))
+        row = Row(fault_class="gpu", ceiling="NoExecute", mode="enforce")
+
+        first, _ = demands_of(board, known, [CERTAIN], policy_with(row), at(NOW))
+
+        assert (first.cap.name, first.effect, first.goal) == ("refused", effect, "NoExecute")
+
+    def test_where_only_the_words_of_a_rule_are_refused_nothing_is_deferred(self) -> None:
+        mine = rule(0, device=self.HERE, uid="mine")
+        board = board_of(mine, gpu=self.TWO, refused={mine.name: self.WHY})
+        row = Row(fault_class="gpu", ceiling="NoSchedule", mode="enforce")
+
+        first, _ = demands_of(board, incident(0), [CERTAIN], policy_with(row), at(NOW))
+
+        assert (first.effect, first.deferral) == ("NoSchedule", None)
 
 
 class TestUnserved:

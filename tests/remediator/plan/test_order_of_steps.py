@@ -2,7 +2,7 @@
 
 import pytest
 
-from remediator.model.incident_status import AffectedPod
+from remediator.model.incident_status import AffectedPod, Target
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
@@ -13,9 +13,10 @@ from remediator.plan.steps import (
     Step,
     WriteNodeConditions,
     WriteStatus,
+    goes_on,
     in_order,
 )
-from tests.remediator.builders import NODE, incident, rule, uuid
+from tests.remediator.builders import DRIVER, NODE, incident, rule, uuid
 
 TAINTED = incident()
 EVICTS = ChangeRule(rule(0, uid="u"), rule(0, "NoExecute"))
@@ -39,3 +40,37 @@ def test_the_order_of_two_steps_is_the_same_in_whatever_order_they_were_found(
     first: Step, then: Step
 ) -> None:
     assert in_order([first, then]) == in_order([then, first]) == [first, then]
+
+
+RECORDS = WriteStatus(TAINTED, incident(phase="Tainted").status)
+FILLS = WriteStatus(TAINTED, TAINTED.status)
+ONE, OTHER = (Target(DRIVER, NODE, f"gpu-{n}", uuid(n)) for n in (1, 2))
+OPENS_FOR_BOTH = OpenIncident(incident(devices=(ONE, OTHER)))
+
+
+@pytest.mark.parametrize("failed", [CreateRule(rule(1)), EVICTS, RECORDS, FILLS])
+def test_untainting_waits_for_no_step_that_failed(failed: Step) -> None:
+    assert goes_on(DeleteRule(rule(2), ""), failed)
+
+
+@pytest.mark.parametrize(
+    "failed", [DeleteRule(rule(2), ""), ChangeRule(rule(2, "NoExecute"), rule(2))]
+)
+@pytest.mark.parametrize("step", [CreateRule(rule(1)), OPENS_FOR_BOTH, RECORDS, EVICTS, EVICTED])
+def test_nothing_waits_for_an_untaint_that_failed(step: Step, failed: Step) -> None:
+    assert goes_on(step, failed)
+
+
+def test_after_a_rule_that_failed_the_others_are_made_and_get_their_incident() -> None:
+    failed = CreateRule(rule(1))
+
+    assert goes_on(CreateRule(rule(2)), failed)
+    assert goes_on(OPENS_FOR_BOTH, failed)
+    # Where nothing is tainted the incident waits for the next decision.
+    assert not goes_on(OpenIncident(incident(devices=(ONE,))), failed)
+
+
+@pytest.mark.parametrize("step", [CreateRule(rule(2, "NoExecute")), EVICTS, RECORDS, EVICTED])
+@pytest.mark.parametrize("failed", [CreateRule(rule(1)), FILLS])
+def test_what_harms_or_records_waits_for_each_rule_and_status(step: Step, failed: Step) -> None:
+    assert not goes_on(step, failed)

@@ -1,0 +1,89 @@
+"""Which taint rules the API server does not let us write, and when each is tried again.
+
+An admission policy may refuse one rule, or an object that is not ours have its name. Decisions then
+go on without that rule (`plan.caps`), and incidents name the reason. An answer that another try may
+change at once, such as a conflict, is no refusal.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from time import monotonic
+
+import msgspec
+
+from kubeapi.client import ApiError
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteEdited, DeleteRule, Step
+from remediator.plan.view import RefusedRule
+
+NAME_TAKEN = "NameTaken"
+"""Reason of our own error for an object that has the name of a rule and is not ours."""
+REFUSING = frozenset({400, 403, 413, 422})
+"""HTTP statuses with which an API server, or its admission, refuses an object as it is."""
+FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
+"""Seconds until a rule is tried again; twice as long each time, up to the second."""
+FORGOTTEN_AFTER = 600.0
+"""Seconds after that time after which a rule is forgotten: no decision has wanted it since."""
+WHY_LIMIT = 256
+"""Characters of a refusal that are kept."""
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    again_at: float
+    """Monotonic seconds."""
+    times: int
+    why: str
+
+
+class RefusedRules:
+    """The worker and the senders write, and the worker reads, so an entry is replaced whole."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._refusals: dict[str, _Refusal] = {}
+        """By name of the rule."""
+
+    def on_failed(self, step: Step, error: ApiError) -> None:
+        """Note the rule of a step, if it is one of a rule and was refused."""
+        if error.reason != NAME_TAKEN and error.status not in REFUSING:
+            return
+        now = self._clock()
+        why = error.message
+        if error.reason != NAME_TAKEN:
+            why = "; ".join((why.partition(": ")[2] or why, *error.causes))
+        for name in _names(step):
+            before = self._refusals.get(name)
+            times = before.times if before else 0
+            wait = min(FIRST_WAIT * 2 ** min(times, 16), LONGEST_WAIT)
+            self._refusals[name] = _Refusal(now + wait, times + 1, why[:WHY_LIMIT])
+
+    def on_done(self, step: Step) -> None:
+        for name in _names(step):
+            self._refusals.pop(name, None)
+
+    def known(self, at: datetime) -> Mapping[str, RefusedRule]:
+        """Return by name the rules that are not tried again yet; `at` is the time by our clock."""
+        now = self._clock()
+        for name, refusal in list(self._refusals.items()):
+            if now >= refusal.again_at + FORGOTTEN_AFTER:
+                self._refusals.pop(name, None)
+        return {
+            name: RefusedRule(refusal.why, at + timedelta(seconds=refusal.again_at - now))
+            for name, refusal in list(self._refusals.items())
+            if now < refusal.again_at
+        }
+
+
+def _names(step: Step) -> frozenset[str]:
+    """Return the names of the rules that a step writes.
+
+    A rule that replaces that of another device's hardware may have two.
+    """
+    match step:
+        case CreateRule(rule):
+            return frozenset({rule.name})
+        case ChangeRule(stored, rule):
+            return frozenset({stored.name, rule.name})
+        case DeleteRule(stored) | DeleteEdited(stored):
+            return frozenset({stored.name})
+        case _:
+            return frozenset()

@@ -1,0 +1,111 @@
+"""A rule of which a write was refused is not written again at once, and nothing waits for it."""
+
+from datetime import timedelta
+
+import pytest
+
+from remediator.model.taint_rule import rule_name
+from remediator.plan.node_decision import decide_node
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, WriteStatus
+from remediator.plan.view import NodeView, RefusedRule
+from tests.remediator.builders import (
+    Stored,
+    action,
+    at,
+    mig_gpu,
+    policy,
+    published,
+    rule,
+    view,
+    with_fields,
+    xid,
+)
+from tests.remediator.playing import settle, tick
+
+SLICES = tuple(part.device for part in published(mig_gpu(0, slices=2)))
+SICK = view(mig_gpu(0, xid(95), slices=2, recovery_action=action(1, 1, 1)))
+WELL = view(mig_gpu(0, slices=2, epoch=2, epoch_started=at(20), recovery_action=action(0, 20, 20)))
+
+
+def refused(seen: NodeView, *names: str) -> NodeView:
+    why = RefusedRule("403 Forbidden", at(1e6))
+    return with_fields(seen, refused=dict.fromkeys(names, why))
+
+
+FIRST_REFUSED = refused(SICK, rule_name(SLICES[0]))
+
+
+def test_its_device_alone_is_free_and_the_incident_knows_why() -> None:
+    stored = Stored()
+
+    settle(stored, FIRST_REFUSED, 1)
+    settle(stored, FIRST_REFUSED, 5)
+
+    assert stored.effects() == {SLICES[1].device: "NoExecute"}
+    assert "403 Forbidden" in stored.incident.status.message
+
+
+def test_a_gpu_that_is_well_again_is_verified_and_untainted_without_it() -> None:
+    stored = Stored()
+    settle(stored, FIRST_REFUSED, 1)
+    well = refused(WELL, rule_name(SLICES[0]))
+
+    for second in (20, 30, 700):
+        settle(stored, well, second)
+
+    assert stored.effects() == {}
+    assert stored.incident.status.phase == "Recovered"
+
+
+def test_while_the_gpu_is_unknown_its_taint_follows_to_no_device_that_is_refused() -> None:
+    stored = Stored()
+    settle(stored, FIRST_REFUSED, 1)
+    settle(stored, with_fields(FIRST_REFUSED, stale="its agent is silent"), 5)
+
+    assert stored.effects() == {SLICES[1].device: "NoSchedule"}
+
+
+def test_a_refused_rule_is_lowered_and_removed_all_the_same() -> None:
+    stored = Stored()
+    settle(stored, SICK, 1)
+    settle(stored, SICK, 5)
+    milder = policy(ceiling="NoSchedule")
+
+    lowered = tick(stored, refused(SICK, *(rule_name(name) for name in SLICES)), 6, milder)
+
+    assert {step.rule.effect for step in lowered.steps if isinstance(step, ChangeRule)} == {
+        "NoSchedule"
+    }
+    off = refused(SICK, *(rule_name(name) for name in SLICES))
+    settle(stored, off, 7, policy(mode="off"))
+    assert stored.effects() == {}
+
+
+def test_a_deletion_that_is_refused_keeps_no_status_from_being_written() -> None:
+    stored = Stored()
+    settle(stored, SICK, 1)
+    copy = rule(0, device=SLICES[0], stored_as="a-copy", uid="copy")
+    seen = stored.over(with_fields(refused(WELL, copy.name), leftovers=(copy,)))
+
+    steps = decide_node(seen, stored.fleet(), policy(), at(30)).steps
+
+    assert [step.stored.name for step in steps if isinstance(step, DeleteRule)] == ["a-copy"]
+    (written,) = (step.status for step in steps if isinstance(step, WriteStatus))
+    assert written.recovery.healthy_since == at(30)
+
+
+@pytest.mark.parametrize("wait", [0, 60])
+def test_it_is_made_once_it_is_tried_again(wait: int) -> None:
+    stored = Stored()
+    settle(stored, FIRST_REFUSED, 1)
+    settle(stored, FIRST_REFUSED, 5)
+
+    decision = tick(stored, SICK, 10 + wait)
+
+    assert [step.rule.effect for step in decision.steps if isinstance(step, CreateRule)] == [
+        "NoSchedule"
+    ]
+    settle(stored, SICK, 10 + wait)
+    assert sorted(stored.effects().values()) == ["NoExecute", "NoSchedule"]
+    settle(stored, SICK, 10 + wait + timedelta(seconds=4).total_seconds())
+    assert set(stored.effects().values()) == {"NoExecute"}
