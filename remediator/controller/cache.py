@@ -6,7 +6,7 @@ of the one before it. Any thread may feed or read: there is one lock.
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 
 from exporter.model.device import GPU_DRIVER, NVIDIAS, Device, GpuDrivers
@@ -15,6 +15,7 @@ from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice
 from kubeapi import clock
 from remediator.controller.budgeted_incidents import BudgetedIncidents
+from remediator.controller.claimants import Claimants
 from remediator.controller.gpu_index import GpuIndex
 from remediator.controller.index import Buckets, Index, Key
 from remediator.controller.left_reports import LeftReports
@@ -170,7 +171,8 @@ class Cache:
             handled = {rule.gpu for rule in rules if rule.node != node}
             handled |= {known.spec.uuid for known in incidents if known.open and known.node != node}
             places = self.gpu_index.places
-            elsewhere, also_at = self._find_elsewhere(node, known | uuids, why_stale, handled)
+            named_by = {uuid: self._claimants(uuid, why_stale) for uuid in known | uuids}
+            doubts = {uuid: each.doubts(node) for uuid, each in named_by.items()}
             return NodeView(
                 node=node,
                 agent=AgentView(
@@ -183,13 +185,22 @@ class Cache:
                     last_published=away,
                     unbound=self._slices.why_unbound(node, reported - _uuids(devices)),
                     contested=self._slices.contested_pools(node),
-                    elsewhere=elsewhere,
-                    also_at=also_at,
-                    also_reported=frozenset(
-                        uuid
-                        for uuid, silent in also_at.items()
-                        if not self._reporters.get(uuid, set()).isdisjoint(silent)
-                    ),
+                    elsewhere={
+                        uuid: tuple(sorted(others | silent))
+                        for uuid, (others, silent) in doubts.items()
+                        if others
+                    },
+                    # A lie must end no rules and no incident that another node has.
+                    also_at={
+                        uuid: tuple(sorted(silent))
+                        for uuid, (others, silent) in doubts.items()
+                        if silent and not others and uuid in handled
+                    },
+                    decided_by={
+                        uuid: each.deciding
+                        for uuid, each in named_by.items()
+                        if each.deciding not in {node, ""}
+                    },
                 ),
                 stored=StoreView(
                     incidents=incidents,
@@ -220,57 +231,22 @@ class Cache:
                 changes=self.gpu_index.changes,
             )
 
-    def _find_elsewhere(
-        self, node: str, uuids: set[str], why_stale: Callable[[str], str], handled: set[str]
-    ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]:
-        """Return the other nodes that list a GPU, and the silent ones that publish it as well.
-
-        A stale report does not count. Nor does a mere report against a node that both reports and
-        publishes the GPU: otherwise a lying agent could keep any GPU from being tainted. Nor do
-        slices of a stale node, against one that publishes the GPU and freshly reports it, or has
-        it after them (`_find_heirs`). These slices do count for a GPU in `handled`: another node
-        has rules or an incident of it, and a lie must not end those.
-        """
-        found: dict[str, tuple[str, ...]] = {}
-        also_at: dict[str, tuple[str, ...]] = {}
-        for uuid in uuids:
-            heirs = self._find_heirs(uuid, why_stale)
-            publishers = self._publishers.get(uuid, set()) | heirs
-            reporters = self._reporters.get(uuid, set())
-            # While no node publishes it, it is that of the node that did so last.
-            owners = publishers or self.gpu_index.last_publishers(uuid)
-            owned = node in owners and (node in reporters or node in heirs)
-            rivals = set[str]() if owned else {rival for rival in reporters if not why_stale(rival)}
-            silent = set[str]()
-            if node in heirs or (owned and not why_stale(node)):
-                silent = {rival for rival in publishers - {node} if why_stale(rival)}
-            others = (rivals | publishers) - silent - {node}
-            if others:
-                found[uuid] = tuple(sorted(others | silent))
-            elif silent and uuid in handled:
-                also_at[uuid] = tuple(sorted(silent))
-        return found, also_at
-
-    def _find_heirs(self, uuid: str, why_stale: Callable[[str], str]) -> set[str]:
-        """Return the nodes that have a GPU now of which only silent nodes are left to publish it.
-
-        A board that is lost may keep its node's driver from starting, while the slices of the dead
-        node that it came from stay. So it is of those that freshly report it and were seen to
-        publish it last; else of the node that has its open incident, or its rules, unless another
-        one freshly reports it. What a report says of slices is not enough here: its incident would
-        taint the GPU of an agent that was silent for a minute.
-        """
-        publishers = self._publishers.get(uuid, set())
-        if not publishers or not all(why_stale(name) for name in publishers):
-            return set()
-        fresh = {name for name in self._reporters.get(uuid, set()) if not why_stale(name)}
-        if last := fresh & self.gpu_index.last_publishers(uuid):
-            return last
-        known = self._incidents.under([("gpu", uuid)]).values()
-        handlers = {incident.node for incident in known if incident.open}
-        handlers = handlers or {rule.node for rule in self._rule_index.rules_of_gpu(uuid)}
-        handlers &= self._reports.keys()
-        return handlers if fresh <= handlers else set()
+    def _claimants(self, uuid: str, why_stale: Callable[[str], str]) -> Claimants:
+        incidents = self._incidents.under([("gpu", uuid)]).values()
+        handling = {incident.node for incident in incidents if incident.open}
+        handling = handling or {rule.node for rule in self._rule_index.rules_of_gpu(uuid)}
+        reporting = self._reporters.get(uuid, frozenset[str]())
+        publishing = self._publishers.get(uuid, frozenset[str]())
+        last = self.gpu_index.last_publishers(uuid)
+        every = reporting | publishing | last | handling
+        return Claimants(
+            reporting=reporting,
+            publishing=publishing,
+            published_last=last,
+            handling=handling,
+            known=handling & self._reports.keys(),
+            stale={name for name in every if why_stale(name)},
+        )
 
     def put_report(self, name: str, new: NodeDeviceHealth | None, *, listed: bool = False) -> None:
         """Take in a report, None when it is gone; one that is `listed` may be an old one."""

@@ -152,8 +152,8 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
     """Other nodes that publish it, or report it with a fresh report."""
     also_at: tuple[str, ...] = ()
     """Silent nodes that publish it as well: it was moved from there, or this node lies."""
-    also_reported: bool = False
-    """The last report of one of them lists it as well."""
+    decided_by: str = ""
+    """Another node that decides about it; "": this one does."""
     left: bool = False
     """It is proven to be elsewhere: this node reports without it, and another node has it."""
 

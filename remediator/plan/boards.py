@@ -236,7 +236,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     rules, incidents = _rules(view, uuid), of_gpu(view.stored.incidents, uuid)
     parts = published_parts(uuid, gpu, view.slices.inventory)
     place = _place(view, uuid, parts, incidents, rules)
-    elsewhere = view.slices.elsewhere.get(uuid) or _first_reporter(view, gpu, parts, incidents)
+    elsewhere = view.slices.elsewhere.get(uuid, ())
     why = view.unbelieved or _unusable(view, uuid, gpu, shared.repeated)
     ruled = {rule.device for rule in rules}
     devices = {device.device for device in parts} | ruled
@@ -301,7 +301,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
             unbound=view.slices.unbound.get(uuid, ""),
             elsewhere=elsewhere,
             also_at=also_at,
-            also_reported=uuid in view.slices.also_reported,
+            decided_by=view.slices.decided_by.get(uuid, ""),
             left=_has_left(view, uuid),
         ),
         peers=view.domains.get(uuid, ()),
@@ -396,23 +396,6 @@ def _pools_once_published(
         target.name for incident in open_incidents for target in incident.status.scope.devices
     }
     return {(device.driver, device.pool) for device in names if _may_be_of(device, view.node)}
-
-
-def _first_reporter(
-    view: NodeView,
-    gpu: GpuHealth | None,
-    parts: list[SliceDevice],
-    incidents: tuple[Incident, ...],
-) -> tuple[str, ...]:
-    """Return the other node that began the incident of a GPU of which this node has only a rule.
-
-    A rule may outlast the board on a node that no longer reports: two nodes that write one incident
-    would write over each other for ever.
-    """
-    if gpu is not None or parts:
-        return ()
-    leading = next((incident.node for incident in incidents if incident.open), view.node)
-    return () if leading == view.node else (leading,)
 
 
 def _has_left(view: NodeView, uuid: str) -> bool:

@@ -106,7 +106,8 @@ def or_keep(board: Board, answer: Callable[[], Demanded]) -> tuple[Board, Demand
 def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     """Return what should be so for one GPU."""
     standing = hardware.rules_that_may_stay(board, policy)
-    if _is_handled_elsewhere(board):
+    # One node writes an incident: two would write over each other.
+    if board.presence.decided_by:
         return _elsewhere(board, standing, policy, now)
     displaced = hardware.displaced_rules(board, policy)
     lead = incidents.lead(board, standing, displaced, policy, now)
@@ -208,32 +209,14 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
         return first_wake(*own, *others)
 
 
-def _is_handled_elsewhere(board: Board) -> bool:
-    """Whether another node decides about a board that it publishes, or freshly reports.
-
-    Of two that publish and report it, one of them silent, the node of the incident does while
-    nothing is known here: else they would write over each other.
-    """
-    seen = board.presence
-    if not seen.reported:
-        return bool(seen.elsewhere)
-    current = incidents.leading_incident(board)
-    others = seen.also_at if seen.also_reported else ()
-    others = others if board.machine.believed else seen.elsewhere
-    theirs = current is not None and current.node in others
-    return theirs and isinstance(board.verdict, Unknown)
-
-
 def _elsewhere(board: Board, standing: tuple[Rule, ...], policy: Policy, now: datetime) -> Demanded:
     """Return what is left to do for a GPU about which another node decides."""
     current = incidents.leading_incident(board)
     taints = hardware.Taints(kept=standing)
     if current is not None:
         taints = hardware.follow_names(board, current, standing, (), policy, now)
-    where = ", ".join(board.presence.elsewhere or board.presence.also_at)
-    course = Course(
-        kind="elsewhere", reason=f"its incident is handled by {where}, where the board is"
-    )
+    where = board.presence.decided_by
+    course = Course(kind="elsewhere", reason=f"its incident is handled by {where}")
     return Demanded(uuid=board.uuid, course=course, rules=taints.kept, renamed=taints.renamed)
 
 

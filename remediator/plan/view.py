@@ -208,8 +208,8 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
     """GPU UUID to silent nodes that publish it as well, where this node publishes and freshly
     reports it, or was the last to, and another one has its incident or rules: it was moved, or this
     node lies."""
-    also_reported: frozenset[str] = frozenset()
-    """Those of them that the last report of such a node lists as well."""
+    decided_by: Mapping[str, str] = {}
+    """GPU UUID to the other node that decides about it; about all others this node does."""
 
     @property
     def devices(self) -> tuple[SliceDevice, ...]:

@@ -12,20 +12,19 @@ from tests.remediator.builders import LASTS, NODE, Stored, at, dead, gpu, uuid, 
 from tests.remediator.playing import settle, tick
 
 DAY = 86400.0
-SILENT = view(dead(), stale="its agent is silent", elsewhere={uuid(0): ("node-b",)})
+SILENT = view(
+    dead(),
+    stale="its agent is silent",
+    elsewhere={uuid(0): ("node-b",)},
+    decided_by={uuid(0): "node-b"},
+)
 """The node that it left."""
 
 
-def there(
-    health: GpuHealth | None = None, *, dead_node: bool = True, reported: bool = True
-) -> NodeView:
-    """The node that has it now; `reported`: the last report of the dead one is still there."""
-    return view(
-        health or dead(),
-        node="node-b",
-        also_at={uuid(0): (NODE,)} if dead_node else {},
-        also_reported=frozenset({uuid(0)} if dead_node and reported else ()),
-    )
+def there(health: GpuHealth | None = None, *, dead_node: bool = True) -> NodeView:
+    """The node that has it now."""
+    also_at = {uuid(0): (NODE,)} if dead_node else {}
+    return view(health or dead(), node="node-b", also_at=also_at)
 
 
 def lost() -> Stored:
@@ -88,9 +87,9 @@ def test_health_that_it_reports_there_ends_nothing(before_that: Callable[[], Sto
     assert stored.incident.open
 
 
-def test_where_no_report_of_the_dead_node_is_left_the_other_one_reads_what_a_user_says() -> None:
+def test_the_other_node_reads_what_a_user_says() -> None:
     stored = lost()
-    seen = there(gpu(0), reported=False)
+    seen = there(gpu(0))
     settle(stored, seen, 2000)
     assert effects(stored) == {NODE: "NoExecute"}
 

@@ -298,6 +298,7 @@ def test_a_gpu_that_moved_is_reported_by_the_node_that_has_it() -> None:
         ),
         slices=SliceView(
             elsewhere={uuid(0): ("node-b",)},
+            decided_by={uuid(0): "node-b"},
         ),
     )
 

@@ -198,6 +198,56 @@ class TestItsDriverIsAway:
         assert cluster.slices(OTHER).elsewhere == {BOARD: (NODE, OLD)}
 
 
+class TestItsOldNodeIsDead:
+    """Its agent is silent, and its last report lists the board for a week."""
+
+    def moved(self, cluster: Cluster) -> None:
+        """From node-b to node-a, which is seen to publish it before it is lost there."""
+        cluster.report(OLD, -DAY, gpu(0))
+        lost_without_driver(cluster, 1)
+        for second in (1, 3, 6, 10):
+            cluster.settle(NODE, second)
+
+    def test_its_recovery_is_soaked_without_a_gap(self, cluster: Cluster) -> None:
+        self.moved(cluster)
+        cluster.publish(OLD)  # its slices are deleted with its Node
+        well = gpu(0, epoch=2, epoch_started=at(50), presence_since=at(55))
+        for minute in range(1, 20):
+            second = 60.0 * minute
+            seen = with_fields(well, recovery_action=action(0, 56, second))
+            cluster.report(NODE, second, *map(last_named, (seen, gpu(1))))
+            for node in (OLD, NODE):
+                cluster.settle(node, second)
+
+        assert cluster.effects == {}
+
+    def test_one_of_the_two_writes_its_incident(self, cluster: Cluster) -> None:
+        self.moved(cluster)
+        cluster.publish(OLD)
+
+        assert self.writes(cluster) == 0
+
+    def test_so_it_is_where_the_slices_of_the_dead_node_stay(self) -> None:
+        begun = Cluster()
+        begun.silent.clear()
+        begun.report(OLD, 0, dead())
+        for second in (0, 2, 5):
+            begun.settle(OLD, second)
+        begun.silent.add(OLD)
+        begun.report(NODE, 50, dead(), gpu(1))
+
+        assert self.writes(begun) == 0
+
+    def writes(self, cluster: Cluster) -> int:
+        """Return how often something is written while nothing new happens for nine minutes."""
+        counts: list[int] = []
+        for minute in range(1, 11):
+            for node in (OLD, NODE):
+                cluster.settle(node, 60.0 * minute)
+            counts.append(len(cluster.stored.taken))
+        return counts[-1] - counts[0]
+
+
 class TestALiar:
     """node-c says that it published the board of node-b, whose agent is silent for a while."""
 

@@ -54,6 +54,5 @@ def test_a_board_of_which_the_silent_node_has_a_rule_or_an_incident_may_still_be
 
     seen = twice.view("node-b", silent_a).slices
     assert (seen.elsewhere, seen.also_at) == ({}, {uuid(0): ("node-a",)})
-    assert seen.also_reported == {uuid(0)}
-    twice.put_report("node-a", None)
-    assert twice.view("node-b", silent_a).slices.also_reported == frozenset()
+    assert seen.decided_by == {}
+    assert twice.view("node-a", silent_a).slices.decided_by == {uuid(0): "node-b"}

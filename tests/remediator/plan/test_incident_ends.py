@@ -226,12 +226,14 @@ class TestMoves:
         [
             NodeView(
                 node=NODE,
+                slices=SliceView(decided_by={uuid(0): "node-b"}),
             ),
             NodeView(
                 node=NODE,
                 agent=AgentView(
                     report=report(),
                 ),
+                slices=SliceView(decided_by={uuid(0): "node-b"}),
             ),
         ],
     )
@@ -255,6 +257,7 @@ class TestMoves:
             ),
             slices=SliceView(
                 elsewhere={uuid(0): ("node-b",)},
+                decided_by={uuid(0): "node-b"},
             ),
         )
 
@@ -280,7 +283,7 @@ class TestMoves:
         settle(stored, view(dead()), 1)
         settle(stored, self.there(), 1000)
         fresh = gpu(0, uuid=uuid(77))
-        seen = view(fresh, elsewhere={uuid(0): ("node-b",)})
+        seen = view(fresh, elsewhere={uuid(0): ("node-b",)}, decided_by={uuid(0): "node-b"})
 
         self.alone(stored, seen, 1001)
 
@@ -297,6 +300,7 @@ class TestMoves:
             slices=SliceView(
                 inventory=(other,),
                 elsewhere={uuid(0): ("node-b",)},
+                decided_by={uuid(0): "node-b"},
             ),
         )
         stored.incidents.clear()  # it is stored under node-b, where the world shows it

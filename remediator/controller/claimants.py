@@ -1,0 +1,90 @@
+"""The nodes that name one GPU: which of them decides about it, and which cast doubt on it. Pure.
+
+A board is in one node, and its UUID may be named by more: it was moved, a dead node's slices stay,
+or an agent lies. Its incident must have one writer, or two nodes begin its clocks anew in turn.
+"""
+
+from collections.abc import Set
+from functools import cached_property
+
+import msgspec
+
+
+# `dict=True`: a cached_property keeps its value in the instance's dict, which a Struct lacks.
+class Claimants(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The nodes that name one GPU, by how they do."""
+
+    reporting: Set[str]
+    """The stored report lists it."""
+    publishing: Set[str]
+    published_last: Set[str]
+    """They published it within the last day, and do so no more."""
+    handling: Set[str]
+    """They have its open incidents; without any, its rules."""
+    known: Set[str]
+    """Nodes of `handling` of which a report is stored."""
+    stale: Set[str]
+    """Nodes of all these whose report is not trusted now."""
+
+    @cached_property
+    def fresh(self) -> Set[str]:
+        return self.reporting - self.stale
+
+    @cached_property
+    def heirs(self) -> Set[str]:
+        """The nodes that have it now, where only silent nodes are left to publish it.
+
+        A board that is lost may keep its node's driver from starting, while the slices of the dead
+        node that it came from stay. So it is of those that freshly report it and were seen to
+        publish it last; else of the node that has its open incident, or its rules, unless another
+        one freshly reports it. What a report says of slices is not enough here: its incident would
+        taint the GPU of an agent that was silent for a minute.
+        """
+        if not self.publishing or self.publishing - self.stale:
+            return frozenset()
+        if last := self.fresh & self.published_last:
+            return last
+        handlers = self.handling & self.known
+        return handlers if self.fresh <= handlers else frozenset()
+
+    @cached_property
+    def deciding(self) -> str:
+        """The one node that decides about it, "" where none names it: the same for each node.
+
+        The first of these that tells two nodes apart decides between them, at last their names.
+        Where any node can know how the GPU is, this one can.
+        """
+        order = (
+            self.fresh & self.publishing,
+            self.fresh & self.published_last,
+            self.fresh,
+            self.publishing - self.stale,
+            self.handling & self.known,
+            self.publishing,
+            self.handling,
+            self.published_last,
+            self.reporting,
+        )
+        return min(
+            frozenset[str]().union(*order),
+            key=lambda node: (*(node not in group for group in order), node),
+            default="",
+        )
+
+    def doubts(self, node: str) -> tuple[Set[str], Set[str]]:
+        """Return the nodes that dispute it with a node, and the silent ones that publish it too.
+
+        A stale report does not count. Nor does a mere report against a node that both reports and
+        publishes the GPU: otherwise a lying agent could keep any GPU from being tainted. Nor do
+        slices of a stale node, against one that publishes the GPU and freshly reports it, or has
+        it after them (`heirs`).
+        """
+        publishers = self.publishing | self.heirs
+        # While no node publishes it, it is that of the node that did so last.
+        owners = publishers or self.published_last
+        owned = node in owners and (node in self.reporting or node in self.heirs)
+        rivals = frozenset[str]() if owned else self.fresh
+        silent = frozenset[str]()
+        if node in self.heirs or (owned and node not in self.stale):
+            silent = (publishers - {node}) & self.stale
+        return (rivals | publishers) - silent - {node}, silent
