@@ -32,7 +32,7 @@ from remediator.model.incident_status import (
 )
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.board import Board
-from remediator.plan.clocks import start_of_within
+from remediator.plan.clocks import start_of_within, true_since
 from remediator.plan.pods import why_pods_incomplete
 from remediator.plan.signals import is_new
 from remediator.plan.stages import DeferredBy
@@ -124,7 +124,8 @@ class Finding(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def tainted_since(self) -> datetime | None:
-        return tainted_since(self.board.rules.stored, self.incident, self.targets)
+        since = tainted_since(self.board.rules.stored, self.incident, self.targets)
+        return since and min(since, self.now)
 
     @cached_property
     def users(self) -> tuple[str, ...]:
@@ -507,7 +508,7 @@ def _own_since(finding: Finding, since: datetime) -> datetime | None:
     # Beyond the limit of the CRD a slice is never recorded, and would wait for ever.
     if own - known.keys() and len(parts) < HARDWARE_LIMIT:
         return None
-    return max([since, *(at for uuid in own if (at := known.get(uuid)))])
+    return max([since, *(min(at, finding.now) for uuid in own if (at := known.get(uuid)))])
 
 
 def waits_since(status: IncidentStatus, now: datetime) -> datetime | None:
@@ -515,12 +516,7 @@ def waits_since(status: IncidentStatus, now: datetime) -> datetime | None:
 
     It was over if the GPU had been healthy for more than a minute: what comes then is another.
     """
-    found = (
-        condition
-        for condition in status.conditions
-        if (condition.type, condition.status) == (AWAITING, "True")
-    )
-    since = next((condition.last_transition_time for condition in found), None)
+    since = true_since(status, AWAITING, now)
     healthy = status.recovery.healthy_since
     # Else an XID 74 of a peer that has passed would use up the wait, and the next one would taint a
     # healthy GPU at once.

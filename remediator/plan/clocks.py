@@ -2,7 +2,7 @@
 
 A clock times one fact. It begins when the fact is first seen, and each row of `CLOCKS` says what
 becomes of it where the fact is not so, where it is unknown, and with which change it starts over.
-What only says when something was decided (the phase, a condition, the end) is no clock.
+What only says when something was decided (the phase, the end) is no clock.
 
 A board is in one machine for one boot and one driver epoch: its *stay*. A part of it that is
 unknown now has not changed. No clock of a repair counts in another stay than its own: that machine,
@@ -45,6 +45,8 @@ ClockName = Literal[
     "missing",
     "call",
     "deadline",
+    "condition",
+    "request",
 ]
 Change = Literal["cause", "rules", "health", "machine", "boot", "need"]
 """`cause`: one is new to the incident (`correlation`). `rules`: one stands that it has not
@@ -85,6 +87,9 @@ CLOCKS: Mapping[ClockName, Row] = {
     # Not with an epoch: a GPU that flaps must not escape its deadline.
     "call": Row("a repair of the node may be called for", "ends", "stays", _REPAIR),
     "deadline": Row("a class that may evict calls for it", "ends", "stays", _REPAIR),
+    # Also one that is False: since when rules are served again, for one.
+    "condition": Row("a condition of the incident has its status", "ends", "stays"),
+    "request": Row("a user requests it, as was first read", "ends", "stays"),
 }
 
 
@@ -469,21 +474,27 @@ def are_interrupted(status: IncidentStatus, now: datetime) -> bool:
 
     Where none is recorded some may go on: the status may be lost.
     """
-    unknown = unknown_since(status)
+    unknown = unknown_since(status, now)
     ended = status.eviction.evicting_at is not None and status.eviction.started_at is None
     return ended or (unknown is not None and now - unknown >= INTERRUPTED_FOR)
 
 
-def unknown_since(status: IncidentStatus) -> datetime | None:
+def unknown_since(status: IncidentStatus, now: datetime) -> datetime | None:
     """Return since when a GPU is Unknown, None while it is not."""
-    return next(
-        (
-            condition.last_transition_time
-            for condition in status.conditions
-            if (condition.type, condition.status) == (STATE_UNKNOWN, "True")
-        ),
-        None,
+    return true_since(status, STATE_UNKNOWN, now)
+
+
+def true_since(status: IncidentStatus, kind: str, now: datetime) -> datetime | None:
+    """Return since when a condition of an incident is True, None while it is not.
+
+    Not later than now: it may be as a leader has stored it whose clock was ahead.
+    """
+    dates = (
+        condition.last_transition_time
+        for condition in status.conditions
+        if (condition.type, condition.status) == (kind, "True")
     )
+    return next((min(date, now) for date in dates), None)
 
 
 def run_within(of: DeviceEvictions, plan: Evict, now: datetime) -> tuple[datetime, datetime | None]:

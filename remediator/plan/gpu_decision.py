@@ -203,7 +203,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
             (twice, "the devices were empty once"),
             (look_again(self.board, self.incident, self.now), "pods that hold no device still run"),
             (clocks.not_brought_back_at(status), "the GPU is missing after a reboot"),
-            (recovery.word_needed_at(self.board, status), "a repair has had its time"),
+            (recovery.word_needed_at(self.board, status, self.now), "a repair has had its time"),
         )
         own = (Wake(at, why) for at, why in dates if at is not None and at > self.now)
         return first_wake(*own, *others)

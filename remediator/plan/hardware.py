@@ -24,7 +24,7 @@ from remediator.diagnose.scope import gpus_behind, hardware_of, is_displaced, is
 from remediator.model.incident import Incident
 from remediator.model.incident_status import HARDWARE_LIMIT, Hardware
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
-from remediator.plan import recovery
+from remediator.plan import clocks, recovery
 from remediator.plan.board import Board
 from remediator.plan.caps import milder, stronger
 from remediator.plan.effects import Demand, slices_to_record
@@ -245,7 +245,7 @@ def tainted_hardware(
         if rule.fault != "contained" or whole:
             parts.append(part)
     for part in sorted(parts, key=_key):
-        found[_key(part)] = _join_parts(part, found.get(_key(part)), now)
+        found[_key(part)] = _join_parts(board, part, found.get(_key(part)), now)
     if gone:
         own = slices_named(board, incident.status.fault.seen_signals)
         found = {
@@ -383,12 +383,15 @@ def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:
     )
 
 
-def _join_parts(new: Hardware, old: Hardware | None, now: datetime) -> Hardware:
+def _join_parts(board: Board, new: Hardware, old: Hardware | None, now: datetime) -> Hardware:
     if old is None or not _restricts(old.effect):  # it was set free, and is tainted anew
         return msgspec.structs.replace(new, tainted_time=now)
-    words = new if severity(new.fault) > severity(old.fault) else old
+    words, since = new if severity(new.fault) > severity(old.fault) else old, old.tainted_time
+    fact = clocks.unless_dated(board, since, fact=True)
+    # A part without a date is of an older version, and gets none.
+    since = since and clocks.run("tainted", since, now, fact=fact)
     return msgspec.structs.replace(
-        words, effect=stronger(new.effect, old.effect), tainted_time=old.tainted_time
+        words, effect=stronger(new.effect, old.effect), tainted_time=since
     )
 
 

@@ -258,18 +258,18 @@ def bug_noted(board: Board, why: Unknown, now: datetime) -> list[WriteStatus]:
     # One that cannot be read as it is stored now cannot be written either.
     if incident is None or incident.node != board.node or not why.bug:
         return []
-    status = _as_before(incident.status, why.why, now)
+    status = _as_before(board, incident.status, why.why, now)
     return [WriteStatus(incident, status)] if status != incident.status else []
 
 
-def _as_before(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
+def _as_before(board: Board, old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
     """Return the status of an incident about whose GPU nothing is decided: as before, and why.
 
     Health that was seen until now has a gap. Words that differ in figures only are no change.
     """
     known = next((stored for stored in old.conditions if stored.type == STATE_UNKNOWN), None)
     message = known.message if known and kernel(known.message) == kernel(why) else why
-    unknown = condition(STATE_UNKNOWN, "ReportUnusable", message, known, now)
+    unknown = condition(board, STATE_UNKNOWN, ("ReportUnusable", message), known, now)
     others = (stored for stored in old.conditions if stored.type != STATE_UNKNOWN)
     new = with_changes(
         old,

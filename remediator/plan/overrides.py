@@ -18,7 +18,7 @@ from remediator.model import intent as words
 from remediator.model.incident import Incident, with_intent
 from remediator.model.incident_status import TimelineEntry, with_changes
 from remediator.model.intent import Intent, IntentRecord, Kind, counts
-from remediator.plan import history
+from remediator.plan import clocks, history
 from remediator.plan.board import Board
 from remediator.plan.signals import is_counted, is_later, last_reported
 from remediator.plan.words import severity
@@ -49,7 +49,8 @@ def read_intents(
             # Which errors it is for is not known before the next report.
             found += [recorded] if recorded is not None and recorded.state != "InForce" else []
             continue
-        seen_time = known.seen_time if known else now
+        since = known.seen_time if known else None
+        seen = clocks.run("request", since, now, fact=clocks.unless_dated(board, since, fact=True))
         through = known.seen_through_time if known else last_reported(board.gpu, signal)
         later = signal is not None and is_later(signal, through, board.reported_at)
         # With its status an incident has lost which signals a confirmation was given for.
@@ -69,7 +70,7 @@ def read_intents(
                 by=intent.by,
                 reason=intent.reason,
                 state=state,
-                seen_time=seen_time,
+                seen_time=seen or now,
                 seen_through_time=through,
                 seen_fault=seen_fault,
             )
@@ -216,7 +217,7 @@ def _confirmation(
     else:
         counted = known is not None and known.state == "InForce"
         counted = counted and not incident.status.history.duplicate_of
-    return (known.seen_time, known.seen_through_time) if known and counted else None
+    return (min(known.seen_time, now), known.seen_through_time) if known and counted else None
 
 
 def _is_undated(

@@ -88,7 +88,7 @@ def end_unreported(
     "" while one may. Unknown heals nothing, so such a taint would stand for ever.
     """
     gpu, status, why = board.gpu, incident.status, ""
-    until = _repaired_until(board, status)
+    until = _repaired_until(board, status, now)
     if until is None or now < until:
         return ""
     if gpu is None or gpu.presence != "Present":
@@ -118,15 +118,15 @@ def is_word_needed(board: Board, incident: Incident) -> bool:
     return unread or bool(why_unknown(board, incident))
 
 
-def word_needed_at(board: Board, status: IncidentStatus) -> datetime | None:
+def word_needed_at(board: Board, status: IncidentStatus, now: datetime) -> datetime | None:
     """Return when a user will be needed, as nothing reports the end of a fault."""
     gpu = board.gpu
     answers = gpu is not None and gpu.presence == "Present"
     silent = not answers or (gpu and readings.no_action_read(gpu, board.reported_at))
-    return _repaired_until(board, status) if silent else None
+    return _repaired_until(board, status, now) if silent else None
 
 
-def _repaired_until(board: Board, status: IncidentStatus) -> datetime | None:
+def _repaired_until(board: Board, status: IncidentStatus, now: datetime) -> datetime | None:
     """Return until when a tainted GPU may be repaired, None while that is not known.
 
     Of one that does not answer: after a reboot that has not brought it back, by a report that is
@@ -136,7 +136,7 @@ def _repaired_until(board: Board, status: IncidentStatus) -> datetime | None:
     if board.gpu is None or board.gpu.presence != "Present":
         rebooted = stay_of_machine(board).new_boot(stay_at_signal(status))
         waits = rebooted and board.machine.believed and isinstance(board.verdict, Unknown)
-        since = unknown_since(status) if waits else None
+        since = unknown_since(status, now) if waits else None
     tainted = any(rule.effect != "None" for rule in board.rules.stored)
     return since + REPAIR_TAKES if since and tainted else None
 

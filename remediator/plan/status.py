@@ -127,7 +127,7 @@ def conditions(
         found += ((EVICTS_MONITOR, "NoToleration", monitor),)
     return tuple(
         msgspec.structs.replace(
-            condition(kind, reason, "" if closed else message, stored.get(kind), now),
+            condition(board, kind, (reason, "" if closed else message), stored.get(kind), now),
             observed_generation=incident.metadata.generation,
         )
         for kind, reason, message in found
@@ -146,11 +146,14 @@ def _needs_human(board: Board, planned: Planned) -> tuple[str, str]:
 
 
 def condition(
-    kind: str, reason: str, message: str, old: Condition | None, now: datetime
+    board: Board, kind: str, why: tuple[str, str], old: Condition | None, now: datetime
 ) -> Condition:
-    """Return a condition, dated from when it last began or ended."""
+    """Return a condition, dated from when it last began or ended; `why`: reason and sentence."""
+    reason, message = why
     state = "True" if message else "False"
-    since = old.last_transition_time if old and old.status == state else now
+    since = old.last_transition_time if old and old.status == state else None
+    fact = clocks.unless_dated(board, since, fact=True)
+    since = clocks.run("condition", since, now, fact=fact) or now
     return Condition(kind, state, reason if message else "AsExpected", since, message)
 
 

@@ -90,6 +90,22 @@ class Leaders(Outside):
                     "verified by a wrong clock"
                 )
 
+    def judge_rest(self) -> None:
+        super().judge_rest()
+        if self.ahead:
+            return
+        for incident in self.calm.incidents.values():
+            if incident.open:
+                status = incident.status
+                dates = {known.type: known.last_transition_time for known in status.conditions}
+                dates |= {
+                    known.kind: known.seen_time
+                    for known in status.policy.intents
+                    if known.state == "InForce"
+                }
+                late = {name: date for name, date in dates.items() if date > self.clock}
+                assert not late, f"{late}: dated by a clock that was ahead"
+
 
 def _capped(whole: Policy, ceiling: Ceiling | None) -> Policy:
     """Return the policy with no class going further than a ceiling."""
