@@ -235,17 +235,13 @@ class Cache:
         incidents = self._incidents.under([("gpu", uuid)]).values()
         handling = {incident.node for incident in incidents if incident.open}
         handling = handling or {rule.node for rule in self._rule_index.rules_of_gpu(uuid)}
-        reporting = self._reporters.get(uuid, frozenset[str]())
-        publishing = self._publishers.get(uuid, frozenset[str]())
-        last = self.gpu_index.last_publishers(uuid)
-        every = reporting | publishing | last | handling
         return Claimants(
-            reporting=reporting,
-            publishing=publishing,
-            published_last=last,
+            reporting=self._reporters.get(uuid, frozenset[str]()),
+            publishing=self._publishers.get(uuid, frozenset[str]()),
+            published_last=self.gpu_index.last_publishers(uuid),
             handling=handling,
             known=handling & self._reports.keys(),
-            stale={name for name in every if why_stale(name)},
+            why_stale=why_stale,
         )
 
     def put_report(self, name: str, new: NodeDeviceHealth | None, *, listed: bool = False) -> None:

@@ -4,7 +4,7 @@ A board is in one node, and its UUID may be named by more: it was moved, a dead 
 or an agent lies. Its incident must have one writer, or two nodes begin its clocks anew in turn.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from functools import cached_property
 
 import msgspec
@@ -23,12 +23,21 @@ class Claimants(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """They have its open incidents; without any, its rules."""
     known: Set[str]
     """Nodes of `handling` of which a report is stored."""
-    stale: Set[str]
-    """Nodes of all these whose report is not trusted now."""
+    why_stale: Callable[[str], str]
+    """Returns why a node's report is not trusted now, "" when it is."""
 
     @cached_property
     def fresh(self) -> Set[str]:
-        return self.reporting - self.stale
+        return frozenset(node for node in self.reporting if not self.why_stale(node))
+
+    @cached_property
+    def live(self) -> Set[str]:
+        """One of the nodes that publish it and are not silent, first that of its incident."""
+        mine = self.publishing & self.handling
+        # Not each is looked at: of a made-up UUID there may be many.
+        order = (*sorted(mine), *sorted(self.publishing - mine))
+        found = next((node for node in order if not self.why_stale(node)), None)
+        return frozenset(() if found is None else (found,))
 
     @cached_property
     def heirs(self) -> Set[str]:
@@ -40,7 +49,7 @@ class Claimants(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         one freshly reports it. What a report says of slices is not enough here: its incident would
         taint the GPU of an agent that was silent for a minute.
         """
-        if not self.publishing or self.publishing - self.stale:
+        if not self.publishing or self.live:
             return frozenset()
         if last := self.fresh & self.published_last:
             return last
@@ -54,22 +63,19 @@ class Claimants(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         The first of these that tells two nodes apart decides between them, at last their names.
         Where any node can know how the GPU is, this one can.
         """
-        order = (
+        nodes = self.reporting | self.publishing | self.published_last | self.handling
+        for group in (
             self.fresh & self.publishing,
             self.fresh & self.published_last,
             self.fresh,
-            self.publishing - self.stale,
+            self.live,
             self.handling & self.known,
             self.publishing,
             self.handling,
             self.published_last,
-            self.reporting,
-        )
-        return min(
-            frozenset[str]().union(*order),
-            key=lambda node: (*(node not in group for group in order), node),
-            default="",
-        )
+        ):
+            nodes = nodes & group or nodes
+        return min(nodes, default="")
 
     def doubts(self, node: str) -> tuple[Set[str], Set[str]]:
         """Return the nodes that dispute it with a node, and the silent ones that publish it too.
@@ -85,6 +91,6 @@ class Claimants(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         owned = node in owners and (node in self.reporting or node in self.heirs)
         rivals = frozenset[str]() if owned else self.fresh
         silent = frozenset[str]()
-        if node in self.heirs or (owned and node not in self.stale):
-            silent = (publishers - {node}) & self.stale
+        if node in self.heirs or (owned and not self.why_stale(node)):
+            silent = frozenset(rival for rival in publishers - {node} if self.why_stale(rival))
         return (rivals | publishers) - silent - {node}, silent

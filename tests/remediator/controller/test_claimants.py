@@ -10,9 +10,13 @@ from remediator.controller.claimants import Claimants
 NODES = ("a", "b")
 
 
-def _claimants(**groups: Iterable[str]) -> Claimants:
-    none: dict[str, Iterable[str]] = dict.fromkeys(Claimants.__struct_fields__, ())
-    return Claimants(**{name: frozenset(nodes) for name, nodes in (none | groups).items()})
+def claimants(*, stale: Iterable[str] = (), **groups: Iterable[str]) -> Claimants:
+    names = ("reporting", "publishing", "published_last", "handling", "known")
+    silent = frozenset(stale)
+    return Claimants(
+        **{name: frozenset(groups.get(name, ())) for name in names},
+        why_stale=lambda node: "silent" if node in silent else "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,13 +45,13 @@ def _claimants(**groups: Iterable[str]) -> Claimants:
     ],
 )
 def test_one_node_decides(decides: str, groups: dict[str, str]) -> None:
-    assert _claimants(**groups).deciding == decides
+    assert claimants(**groups).deciding == decides
 
 
 def test_where_a_node_can_know_how_the_gpu_is_one_that_can_decides() -> None:
     some = [*chain.from_iterable(combinations(NODES, size) for size in range(3))]
     for reporting, publishing, last, handling, stale in product(some, repeat=5):
-        seen = _claimants(
+        seen = claimants(
             reporting=reporting,
             publishing=publishing,
             published_last={*last} - {*publishing},
