@@ -1,8 +1,9 @@
-"""Which taint rules the API server does not let us write, and when each is tried again.
+"""Which taint rules the API server does not let us create or raise, and when each is tried again.
 
 An admission policy may refuse one rule, or an object that is not ours have its name. Decisions then
 go on without that rule (`plan.caps`), and incidents name the reason. An answer that another try may
-change at once, such as a conflict, is no refusal.
+change at once, such as a conflict, is no refusal; and what may not be lowered or removed may still
+be raised.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from time import monotonic
 import msgspec
 
 from kubeapi.client import ApiError
-from remediator.plan.steps import ChangeRule, CreateRule, DeleteEdited, DeleteRule, Step
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteEdited, DeleteRule, Step, frees
 from remediator.plan.view import RefusedRule
 
 NAME_TAKEN = "NameTaken"
@@ -43,8 +44,8 @@ class RefusedRules:
         """By name of the rule."""
 
     def on_failed(self, step: Step, error: ApiError) -> None:
-        """Note the rule of a step, if it is one of a rule and was refused."""
-        if error.reason != NAME_TAKEN and error.status not in REFUSING:
+        """Note the rule of a step that was to create or raise it, and was refused."""
+        if frees(step) or (error.reason != NAME_TAKEN and error.status not in REFUSING):
             return
         now = self._clock()
         why = error.message

@@ -119,15 +119,14 @@ def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> l
 
     A status records what is stored, so it follows the rules: beside a rule that is written here,
     only what was found is recorded, and phase, dates and conditions wait for the next decision. A
-    rule whose write was refused is none of these. Until it is tried again, it is only lowered or
-    removed.
+    rule that was refused is none of these: until it is tried again, it is only lowered or removed.
     """
     refused = board.rules.refused
     steps = [
         step
         for step in _steps(board, planned)
         if not (isinstance(step, CreateRule | ChangeRule) and step.rule.name in refused)
-        or _frees(step)
+        or frees(step)
     ]
     incident = planned.incident
     # An opening takes two writes: the API server ignores a status in the request that creates the
@@ -135,10 +134,7 @@ def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> l
     if incident is None or status is None or not incident.metadata.uid:
         return steps
     stored = next(candidate for candidate in board.incidents if candidate.name == incident.name)
-    rules_follow = any(
-        isinstance(step, CreateRule | ChangeRule | DeleteRule) and rule_of(step).name not in refused
-        for step in steps
-    )
+    rules_follow = any(isinstance(step, CreateRule | ChangeRule | DeleteRule) for step in steps)
     findings_only = incident.status
     new_status = cut_to_limits(findings_only if rules_follow else status)
     if stored.status != new_status:
@@ -199,12 +195,7 @@ def _remove(board: Board, planned: Planned, rule: Rule, *, creates: bool) -> Ite
         yield DeleteRule(rule, planned.course.reason)
 
 
-def rule_of(step: CreateRule | ChangeRule | DeleteRule) -> Rule:
-    """Return the rule that a step writes, or deletes."""
-    return step.stored if isinstance(step, DeleteRule) else step.rule
-
-
-def _frees(step: Step) -> bool:
+def frees(step: Step) -> bool:
     """Whether a step only removes or lowers a taint."""
     if isinstance(step, ChangeRule):
         return EFFECTS.index(step.rule.effect) < EFFECTS.index(step.stored.effect)
@@ -295,7 +286,7 @@ def goes_on(step: Step, failed: Step) -> bool:
     another device nor for a lost status that cannot be filled. Nor does an incident that is about
     other devices, too: their rules name it.
     """
-    if isinstance(step, DeleteRule | DeleteEdited) or _frees(failed):
+    if isinstance(step, DeleteRule | DeleteEdited) or frees(failed):
         return True
     if isinstance(step, OpenIncident) and isinstance(failed, CreateRule):
         devices = {target.name for target in step.incident.status.scope.devices}

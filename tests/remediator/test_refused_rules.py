@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from remediator.model.taint_rule import rule_name
-from remediator.plan.node_decision import decide_node
-from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, WriteStatus
+from remediator.plan.steps import ChangeRule, CreateRule
 from remediator.plan.view import NodeView, RefusedRule
 from tests.remediator.builders import (
     Stored,
@@ -15,7 +14,6 @@ from tests.remediator.builders import (
     mig_gpu,
     policy,
     published,
-    rule,
     view,
     with_fields,
     xid,
@@ -79,19 +77,6 @@ def test_a_refused_rule_is_lowered_and_removed_all_the_same() -> None:
     off = refused(SICK, *(rule_name(name) for name in SLICES))
     settle(stored, off, 7, policy(mode="off"))
     assert stored.effects() == {}
-
-
-def test_a_deletion_that_is_refused_keeps_no_status_from_being_written() -> None:
-    stored = Stored()
-    settle(stored, SICK, 1)
-    copy = rule(0, device=SLICES[0], stored_as="a-copy", uid="copy")
-    seen = stored.over(with_fields(refused(WELL, copy.name), leftovers=(copy,)))
-
-    steps = decide_node(seen, stored.fleet(), policy(), at(30)).steps
-
-    assert [step.stored.name for step in steps if isinstance(step, DeleteRule)] == ["a-copy"]
-    (written,) = (step.status for step in steps if isinstance(step, WriteStatus))
-    assert written.recovery.healthy_since == at(30)
 
 
 @pytest.mark.parametrize("wait", [0, 60])

@@ -12,7 +12,7 @@ from kubeapi.client import ApiError
 from remediator.controller.refused_rules import FIRST_WAIT, LONGEST_WAIT, RefusedRules
 from remediator.model.taint_rule import rule_name
 from remediator.plan.board import RENEWALS_NEEDED
-from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step
 from remediator.reconcile import StepsFailedError
 from tests.remediator.builders import DRIVER, NODE, at, mig_gpu, published, rule
 from tests.remediator.clock import Clock
@@ -286,12 +286,20 @@ class TestTheMemory:
 
         assert memory.known(at(0)) == {}
 
-    def test_each_write_of_a_rule_may_be_refused_under_each_of_its_names(self) -> None:
+    def test_a_rule_may_be_refused_under_each_of_its_names(self) -> None:
         memory = RefusedRules(Clock())
         copy = rule(1, stored_as="a-copy")
 
-        for step in (ChangeRule(copy, rule(2)), DeleteRule(rule(3), "")):
-            memory.on_failed(step, self.REFUSED)
+        memory.on_failed(ChangeRule(copy, rule(2)), self.REFUSED)
 
-        names = {rule(2).name, rule(3).name, "a-copy"}
-        assert memory.known(at(0)).keys() == names
+        assert memory.known(at(0)).keys() == {rule(2).name, "a-copy"}
+
+    @pytest.mark.parametrize(
+        "step", [DeleteRule(rule(0), ""), ChangeRule(rule(0, "NoExecute"), rule(0, "NoSchedule"))]
+    )
+    def test_what_may_not_be_lowered_or_removed_may_still_be_raised(self, step: Step) -> None:
+        memory = RefusedRules(Clock())
+
+        memory.on_failed(step, self.REFUSED)
+
+        assert memory.known(at(0)) == {}
