@@ -60,8 +60,8 @@ def attempt(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: An
 def may_fail(claims: Sequence[Claim], node: Node, cluster: Cluster, answers: Answers) -> bool:
     """Whether a search on a node may end with an error after a single change.
 
-    It does so at a device on which a selector fails, or whose capacity cannot be read; or where all
-    devices are requested. Raises NodeSelectorError, CapacityError.
+    It does so at a device on which a selector fails, or is not evaluated here, or whose capacity
+    cannot be read; or where all devices are requested. Raises NodeSelectorError, CapacityError.
     """
     for claim in claims:
         for request in claim.spec.devices.requests:
@@ -78,7 +78,7 @@ def may_fail(claims: Sequence[Claim], node: Node, cluster: Cluster, answers: Ans
 def _fails(selection: Selection, pool: Pool) -> bool:
     requests = selection.choice.capacity.requests
     for spot, selectors in selection.devices(pool):
-        if any(reason.why == "SelectorFails" for reason in selectors):
+        if any(reason.why in {"SelectorFails", "NotEvaluated"} for reason in selectors):
             return True
         try:
             if requests or not spot.suffices:

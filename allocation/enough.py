@@ -76,7 +76,9 @@ class Enough:
         ]
 
     def _fails(self, demand: Demand, node: Node, cluster: Cluster) -> bool:
-        return allocate(demand.claims_on(node), node, cluster, self._answers).ending == "Fails"
+        """Whether it does, or may: what is not evaluated here may be an error there."""
+        found = allocate(demand.claims_on(node), node, cluster, self._answers)
+        return found.ending in {"Fails", "NotEvaluated"}
 
 
 def _touched(before: Scene, after: Scene) -> set[PoolName] | None:

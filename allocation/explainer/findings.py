@@ -5,6 +5,7 @@ claims is computed once for all of them. While there is no time for all, those c
 answer is the oldest; until then a pod keeps its last answer, or has none.
 """
 
+import hashlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -44,6 +45,10 @@ from kubeapi.types import NamespacedMeta
 MOST_NAMES = 20_000_000
 """Names that all answers keep together, some 160 MB: each may name all claims of a large cluster,
 and tenants choose how many there are."""
+_OF_GROUP = 30
+"""Names that take as much room as a group of devices itself."""
+MOST_REQUESTS = 200
+"""Of the claims of one pod: more cannot be tried (`search.DEEPEST`)."""
 EASE = 20
 """An answer is computed anew when it is so many times as old as its computation took."""
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -104,9 +109,9 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Return how many names it keeps."""
+        """Return how many names it keeps, and what else takes as much room."""
         requests = self.outcome.summary.requests if self.outcome.summary else ()
-        return sum(len(group.by) for request in requests for group in request.groups)
+        return sum(_OF_GROUP + len(group.by) for request in requests for group in request.groups)
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -150,7 +155,7 @@ class _Waiting(msgspec.Struct, frozen=True):
     def kind(self) -> bytes:
         """Return the same for pods for which the scheduler finds the same."""
         spec, demand = self.pod.spec, self.shared_demand
-        return msgspec.msgpack.encode(
+        stated = msgspec.msgpack.encode(
             (
                 [(claim.metadata.name, claim.spec.devices) for claim in demand.waiting],
                 demand.placed,
@@ -161,6 +166,8 @@ class _Waiting(msgspec.Struct, frozen=True):
                 demand.may_end_in_error,
             )
         )
+        # Of a claim of a megabyte, too, it is kept for each kind.
+        return hashlib.blake2b(stated, digest_size=16).digest()
 
 
 class Findings:
@@ -171,6 +178,8 @@ class Findings:
         self.answers: Mapping[bytes, Answer] = {}
         """By the kind of demand."""
         self._on_nodes: dict[str, tuple[object, Finding]] = {}
+        self._served: dict[str, float] = {}
+        """By namespace: when something was last computed for it."""
 
     def look(
         self,
@@ -233,24 +242,30 @@ class Findings:
         """
         begun, errors = self._clock(), list[Exception]()
         kept = {kind: each for kind, each in self.answers.items() if kind in waiting}
-        whose = {kind: pods[0].pod.metadata.namespace for kind, pods in waiting.items()}
+        whose = {
+            kind: {each.pod.metadata.namespace for each in pods} for kind, pods in waiting.items()
+        }
+        namespaces = set[str]().union(*whose.values())
+        self._served = {name: at for name, at in self._served.items() if name in namespaces}
         names = Counter[str]()
         for kind, each in kept.items():
-            names[whose[kind]] += each.size
-        share = MOST_NAMES // max(len({*whose.values()}), 1)
+            names.update(dict.fromkeys(whose[kind], each.size))
+        share = MOST_NAMES // max(len(namespaces), 1)
         due = [kind for kind in waiting if kind not in kept or kept[kind].is_due(snapshot)]
-        # What was never computed comes first, and then the oldest; but each namespace in turn.
+        # What was never computed comes first, and then the oldest; but each namespace in turn, and
+        # first the one that has waited for longest: one whose answers take long delays no other.
         due.sort(key=lambda kind: kept[kind].at.timestamp() if kind in kept else 0.0)
-        turns, before = dict[bytes, int](), Counter[str]()
+        turns, before = dict[bytes, tuple[int, float]](), Counter[str]()
         for kind in due:
-            turns[kind] = before[whose[kind]]
-            before[whose[kind]] += 1
+            turns[kind] = min(
+                (before[name], self._served.get(name, float("-inf"))) for name in whose[kind]
+            )
+            before.update(whose[kind])
         for number, kind in enumerate(sorted(due, key=turns.__getitem__)):
             if number and self._clock() - begun > budget:
                 break
-            namespace, old = whose[kind], kept.pop(kind, None)
-            names[namespace] -= old.size if old else 0
-            if names.total() > MOST_NAMES and names[namespace] > share:
+            if names.total() > MOST_NAMES and all(names[name] > share for name in whose[kind]):
+                kept.pop(kind, None)
                 continue
             now, in_time = self._clock(), True
             try:
@@ -262,8 +277,13 @@ class Findings:
                 errors.append(error)
             nodes = _nodes_of_placed(waiting[kind][0])
             cost = self._clock() - now
-            kept[kind] = Answer(outcome, nodes, snapshot.at, snapshot.basis, cost, in_time)
-            names[namespace] += kept[kind].size
+            old, kept[kind] = (
+                kept.get(kind),
+                Answer(outcome, nodes, snapshot.at, snapshot.basis, cost, in_time),
+            )
+            more = kept[kind].size - (old.size if old else 0)
+            names.update(dict.fromkeys(whose[kind], more))
+            self._served.update(dict.fromkeys(whose[kind], now))
         self.answers = kept
         return errors
 
@@ -304,11 +324,19 @@ class _Seen(msgspec.Struct, frozen=True):
         view = view_of(known, pod, demand, Outcome(), health)
         if pod.metadata.deletion_timestamp is not None:
             return first_finding(view)
-        return admission(view) or scheduler(view) or _Waiting(pod, known, demand, requested)
+        early = admission(view) or scheduler(view)
+        if early is None and sum(map(_requests, demand.waiting)) > MOST_REQUESTS:
+            message = f"its claims have more than {MOST_REQUESTS} requests, which is not known here"
+            return Finding(layer="Allocation", reason="NotEvaluated", message=message)
+        return early or _Waiting(pod, known, demand, requested)
 
     def _claims(self, pod: Pod) -> tuple[Claim, ...]:
         found = map(self.snapshot.claims.get, pod.claim_keys())
         return tuple(claim for claim in found if claim is not None)
+
+
+def _requests(claim: Claim) -> int:
+    return len(claim.spec.devices.requests)
 
 
 def _fault(error: Exception) -> str:

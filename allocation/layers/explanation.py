@@ -19,7 +19,7 @@ from allocation.model.claims import BLOCKING, Claim, DeviceClass
 from allocation.model.device_use import DeviceUse
 from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeSelectorError
-from allocation.model.pods import Pod
+from allocation.model.pods import EXTENDED_RESOURCES, Pod
 from allocation.model.slices import ResourceSlice, Taint
 from allocation.node_changes import node_changes
 from allocation.plugin import Supply, classes_of_resources, supplies
@@ -159,7 +159,9 @@ def explanation_of(
     """Return where the pod or the claim stands, with what becomes of its demand."""
     own = {claim.key for claim in known.claims}
     changes = tuple(
-        each for each in outcome.changes if each.what != "Free" or each.which not in own
+        each
+        for each in outcome.changes
+        if (each.what != "Free" or each.which not in own) and not _is_derived(each, known.pod)
     )
     outcome = msgspec.structs.replace(outcome, changes=changes)
     if known.pod is None:
@@ -173,6 +175,15 @@ def explanation_of(
         changes=changes,
         supplies=view.supplies,
     )
+
+
+def _is_derived(change: Change, pod: Pod | None) -> bool:
+    """Whether a request is lowered that the scheduler derives from several containers.
+
+    What an init container requests for itself grows as those after it request less.
+    """
+    made = change.what == "OneDevice" and f"/{EXTENDED_RESOURCES}/" in change.which
+    return made and pod is not None and bool(pod.spec.init_containers)
 
 
 def supplies_of(requested: Mapping[str, int], stock: Inventory) -> tuple[Supply, ...]:

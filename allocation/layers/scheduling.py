@@ -16,7 +16,7 @@ _PART = re.compile(r"(?:(?P<nodes>\d+) )?(?P<why>.+?)(?:, (?=\d+ )|$)", re.DOTAL
 OF_DEVICES = re.compile(
     r"cannot allocate all claims|cannot schedule extended resource claim|waiting for resource claim"
     r"|resourceclaim (?:not available on the node|in use)|request \S+: device class"
-    r"|resource claim \S+ is in the process of being allocated"
+    r"|resource claim \S+ is in the process of being allocated|invalid resource pools were"
 )
 """How the refusals of plugin DynamicResources begin (kube-scheduler 1.37)."""
 

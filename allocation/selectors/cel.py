@@ -50,6 +50,8 @@ _KNOWN_FAILURES = ("NOT_FOUND", "No matching overloads", "OUT_OF_RANGE", "divide
 """Parts of an evaluation's error that Kubernetes reports as one, too."""
 _LITERAL = re.compile(r"""(?<![A-Za-z0-9_])["']([^"'\\\n]*)["']""")
 _QUANTITIES = re.compile(r"""quantity\(\s*["']([^"']*)["']""")
+_LONGEST = 200
+"""Characters of an error that are kept: answers are kept by the hundred thousand."""
 _INTEGER = re.compile(r"\b(?:as|is)Integer\b")
 _PLAIN = re.compile(r"[+-]?[0-9]{1,15}(?:Ki|Mi|Gi|Ti|k|M|G|T)?")
 """A quantity that Go stores as an integer."""
@@ -223,6 +225,8 @@ def _answer_of(found: Any) -> Answer:
         return MATCHES if found.plain_value() else NO_MATCH
     why = str(found.plain_value())
     known = found.type() == _T.ERROR and any(part in why for part in _KNOWN_FAILURES)
+    # It quotes what the expression looks up, which may be long and of each device another.
+    why = why[:_LONGEST]
     return fails(why) if known else not_evaluated(f"{found.type().name()}: {why}")
 
 
@@ -251,4 +255,4 @@ def _put(maps: Maps, driver: str, name: str, value: Any) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:_LONGEST]

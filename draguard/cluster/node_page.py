@@ -32,17 +32,18 @@ Row = tuple[Mapping[str, str], float]
 def read_uses(client: Client, pod: Pod) -> tuple[DeviceUse, ...] | None:
     """Return the devices of a pod on a node; () if the kubelet has given it none.
 
-    None: no exporter is there, or it does not know. Raises ApiError.
+    None: it is not known which pod is the exporter, or it does not know. Raises ApiError.
     """
     node, page = pod.spec.node_name, client.sibling(LIMIT)
     only = {"fieldSelector": f"spec.nodeName={node},spec.serviceAccountName={AGENT_ACCOUNT}"}
     try:
-        for exporter in listed(client, "/api/v1/pods", OwnPod, only)[0]:
-            for name, path in exporter.pages if exporter.ready else ():
-                if name == METRICS:
-                    where = f"/api/v1/namespaces/{exporter.metadata.namespace}/pods/{path}"
-                    return uses_on(page.get(where).decode(errors="replace"), pod)
-    except ValueError as error:
+        ready = [each for each in listed(client, "/api/v1/pods", OwnPod, only)[0] if each.ready]
+        # Any namespace may have an account of that name: of two pods, one is not the exporter.
+        for name, path in ready[0].pages if len(ready) == 1 else ():
+            if name == METRICS:
+                where = f"/api/v1/namespaces/{ready[0].metadata.namespace}/pods/{path}"
+                return uses_on(page.get(where).decode(errors="replace"), pod)
+    except (ValueError, OverflowError) as error:
         raise ApiError(f"its page cannot be read ({error})") from error
     finally:
         page.close()

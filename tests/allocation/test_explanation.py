@@ -20,7 +20,7 @@ from allocation.model.claims import (
 from allocation.model.nodes import Node, NodeTaint
 from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice, TaintRule, with_rules
-from allocation.selectors.answers import Answer, fails
+from allocation.selectors.answers import MATCHES, NO_MATCH, Answer, fails, not_evaluated
 from allocation.selectors.device import SelectedDevice
 from exporter.model.device import Device
 from kubeapi.types import ObjectMeta
@@ -386,6 +386,40 @@ class TestNodesThatKeepThePodAway:
         cordoned = Node("node-a", unschedulable=True, taints=taints)
 
         assert changes(explanation(pod("job"), waiting(), nodes=(cordoned,))) == []
+
+    def test_no_change_is_offered_after_which_a_node_may_meet_an_error(self) -> None:
+        """A selector that is not evaluated on node-b may be an error there."""
+
+        def by(expression: str, devices: Sequence[SelectedDevice]) -> list[Answer]:
+            odd = [each.attributes.get("type") == "odd" for each in devices]
+            if expression == "other":
+                return [NO_MATCH for _ in devices]
+            return [not_evaluated("unknown here") if each else MATCHES for each in odd]
+
+        version = f'device.attributes["{DRIVER}"].type == "570"'
+        both = [{"cel": {"expression": name}} for name in ("other", version)]
+        odd = {"type": {"string": "odd"}}
+
+        found = explanation(
+            pod("job"),
+            waiting(request(selectors=both)),
+            slices=(gpus("node-a"), gpus("node-b", attributes=odd)),
+            by=by,
+        )
+
+        assert changes(found) == []
+
+    def test_a_request_that_is_derived_from_several_containers_is_not_lowered(self) -> None:
+        """After that, the init container has to have more for itself."""
+        first = {"name": "init", "resources": {"requests": {GPU: "4"}}}
+
+        plain = explanation(pod(gpus=2), slices=(gpus("node-a"),), used={})
+        derived = explanation(
+            pod(gpus=2, initContainers=[first]), slices=(gpus("node-a", 3),), used={}
+        )
+
+        assert [what for what, _ in changes(plain)] == ["OneDevice"]
+        assert changes(derived) == []
 
 
 class TestWithFewerRights:

@@ -258,6 +258,15 @@ class TestWhatElseTheSchedulerSays:
 
         assert at(found(pod(), claim(), summary=fits)) == ("Scheduling", "Allocatable")
 
+    @pytest.mark.parametrize(
+        "refusal", ["cannot allocate all claims", "invalid resource pools were encountered: a"]
+    )
+    def test_so_is_what_it_has_refused_because_of_devices(self, refusal: str) -> None:
+        fits = Summary("Allocatable", "", {"Allocated": 1}, (), "node-b")
+        before = UNSCHEDULABLE | {"message": f"0/2 nodes are available: 2 {refusal}."}
+
+        assert found(pod({"conditions": [before]}), claim(), summary=fits).reason == "Allocatable"
+
     def test_a_scheduler_that_has_failed_is_quoted(self) -> None:
         failed = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}
         finding = found(pod({"conditions": [failed | {"message": "running plugin"}]}), claim([]))

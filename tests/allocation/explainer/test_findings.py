@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from allocation.answers import Answers, OutOfTimeError
-from allocation.explainer.findings import EASE, Findings, Look
+from allocation.explainer.findings import EASE, MOST_REQUESTS, Findings, Look
 from allocation.model.claims import Claim, ClaimSpec
 from allocation.model.events import Event
 from allocation.model.pods import Pod
@@ -249,6 +249,43 @@ def test_each_namespace_has_its_turn() -> None:
     assert found.unexplained > 0
 
 
+def test_a_namespace_whose_answers_take_long_delays_no_other() -> None:
+    """At each look there is time for one."""
+    slow = [pod(f"train-{n}", f"job-{n}", namespace="slow") for n in range(20)]
+    claims = [claim(f"job-{n}", count=2 + n, namespace="slow") for n in range(20)]
+    findings = Findings(Clock())
+    given = snapshot([*slow, pod()], [*claims, claim(count=99)])
+
+    looks = [look(given, findings, budget=0).findings for _ in range(2)]
+
+    assert "uid-team-train" in looks[1]
+
+
+def test_a_demand_that_another_namespace_has_as_well_waits_for_no_turn_of_it() -> None:
+    crowd = [pod(f"train-{n}", f"job-{n}", namespace="crowd") for n in range(9)]
+    claims = [claim(f"job-{n}", count=2 + n, namespace="crowd") for n in range(9)]
+    same = pod("same", "same", namespace="crowd")
+    given = snapshot(
+        [*crowd, same, pod()],
+        [*claims, claim("same", count=99, namespace="crowd"), claim(count=99)],
+    )
+    findings = Findings(Clock())
+
+    looks = [look(given, findings, budget=0).findings for _ in range(2)]
+
+    assert "uid-team-train" in looks[1]
+
+
+def test_more_requests_than_can_be_tried_are_not_evaluated_and_cost_nothing() -> None:
+    many = [{"name": f"n{n}", "resourceClaimName": "job"} for n in range(MOST_REQUESTS + 1)]
+    findings = Findings(Clock())
+
+    found = look(snapshot([pod(claim="", resourceClaims=many)], [claim()]), findings)
+
+    assert reason(found) == "NotEvaluated"
+    assert findings.answers == {}
+
+
 def test_what_takes_too_long_is_not_known() -> None:
     def check(_: int) -> None:
         raise OutOfTimeError("too long")
@@ -321,8 +358,8 @@ def test_absurd_amounts_of_a_resource_are_too_many_and_no_more() -> None:
 def test_a_namespace_with_many_answers_leaves_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each answer names the claim that has the only device."""
-    monkeypatch.setattr("allocation.explainer.findings.MOST_NAMES", 4)
+    """Each answer has one group of devices, and names the claim that has the only one."""
+    monkeypatch.setattr("allocation.explainer.findings.MOST_NAMES", 4 * 31)
     crowd = [pod(f"train-{n}", f"job-{n}", namespace="crowd") for n in range(9)]
     claims = [claim(f"job-{n}", count=2 + n, namespace="crowd") for n in range(9)]
     taken = claim("taken", "gpu-0")

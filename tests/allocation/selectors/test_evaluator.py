@@ -32,6 +32,16 @@ def test_each_device_has_its_answer(evaluator: Evaluator) -> None:
     assert evaluator.answers(IS_GPU, [GPU, SLICE, GPU]) == (MATCHES, NO_MATCH, MATCHES)
 
 
+def test_no_more_is_kept_of_an_error_than_is_read(evaluator: Evaluator) -> None:
+    """It quotes the key that is looked up."""
+    looks_up = f'device.attributes["gpu.nvidia.com"]["{"a" * 10_000}" + "b"] == "x"'
+
+    (answer,) = evaluator.answers(looks_up, [GPU])
+
+    assert answer.says == "Fails"
+    assert 0 < len(answer.why) <= 200
+
+
 def test_no_device_is_evaluated_twice(evaluator: Evaluator) -> None:
     assert evaluator.answers(IS_GPU, [GPU]) == (MATCHES,)
     evaluator.close()

@@ -84,7 +84,7 @@ def read(answers: dict[str, object]) -> tuple[DeviceUse, ...] | None:
             client.close()
 
 
-def exporter() -> dict[str, object]:
+def exporter() -> dict[str, list[object]]:
     found = json.loads(json.dumps(own_pod("agent-1", restarts=1)))
     found["metadata"]["namespace"] = "draguard-system"
     return {"items": [found]}
@@ -98,7 +98,16 @@ def test_without_an_exporter_on_the_node_nothing_is_known() -> None:
     assert read({"/api/v1/pods": {"items": []}}) is None
 
 
-@pytest.mark.parametrize("page", [{WHERE: PAGE + "draguard_join_misses{\n"}, {}])
+def test_of_two_pods_that_may_be_the_exporter_none_is_believed() -> None:
+    pods = {"items": [*exporter()["items"], own_pod("agent-2")]}
+
+    assert read({"/api/v1/pods": pods, WHERE: PAGE}) is None
+
+
+ENDLESS = f"{PAGE.replace('} 1073741824', '} +Inf')}"
+
+
+@pytest.mark.parametrize("page", [{WHERE: PAGE + "draguard_join_misses{\n"}, {WHERE: ENDLESS}, {}])
 def test_a_page_that_cannot_be_read_is_an_error(page: dict[str, object]) -> None:
     with pytest.raises(ApiError):
         read({"/api/v1/pods": exporter(), **page})
