@@ -21,6 +21,7 @@ from cel_expr_python import cel
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from allocation.selectors.answers import MATCHES, NO_MATCH, Answer, fails, not_evaluated
+from allocation.selectors.comparisons import compares_otherwise
 from allocation.selectors.device import SelectedDevice, looks_at_domains, split_name
 from allocation.selectors.kubernetes_functions import (
     OVERLOADS,
@@ -207,12 +208,12 @@ class Selector:
 
     def _differs(self, device: SelectedDevice) -> str:
         """Return why Kubernetes may answer otherwise than this library does, "" for nothing."""
-        names = "|".join(re.escape(split_name(name, "")[1]) for name in device.versions)
-        access = rf"""(?:\.(?:{names})|\[["'](?:{names})["']\])"""
-        text = r"""["'][^"']*["']"""
-        compared = rf"{access}\s*[!=]=\s*{text}|{text}\s*[!=]=\s*device[^\s]*{access}(?![\w.\[])"
-        if names and re.search(compared, self._expression):
-            return "a version is compared with a string, which is an error in Kubernetes"
+        versions, sizes, others = (
+            tuple(split_name(name, "")[1] for name in names)
+            for names in (device.versions, device.capacity, device.attributes)
+        )
+        if compares_otherwise(self._expression, versions, sizes, others):
+            return "it compares a version or a quantity, which may be an error in Kubernetes"
         quantities = (*device.capacity.values(), *_QUANTITIES.findall(self._expression))
         if _INTEGER.search(self._expression) and not all(map(_PLAIN.fullmatch, quantities)):
             return "whether a quantity is an integer depends on how it is written"
