@@ -23,7 +23,8 @@ from allocation.explainer.observe import Observer
 from allocation.explainer.remarks import PodRemarks
 from allocation.explainer.rows import Progress, claim_rows
 from allocation.explainer.settings import Settings, parse
-from allocation.explainer.tenant_events import Reporter, TenantEvent, in_turn
+from allocation.explainer.tenant_events import Reporter, TenantEvent
+from allocation.explainer.turns import in_turn
 from allocation.plugin import classes_of_resources
 from allocation.selectors.evaluator import Evaluator
 from kubeapi import clock
@@ -213,7 +214,8 @@ class Explainer:
         )
         self._looked_at = monotonic()
         news = self._reporter.look(pods, claims, look.findings, snapshot.at)
-        for event in in_turn(news) if self._settings.events else ():
+        turns = in_turn(news, lambda event: event.namespace)
+        for event in turns if self._settings.events else ():
             self._recorder.record(event, snapshot.at)
 
     def _check(self, size: int = 0) -> None:

@@ -45,7 +45,7 @@ def attempt(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: An
     errors: dict[str, str] = {}
     for node in nodes:
         kept = away[node.name]
-        if kept is not None and (kept[0] != "ClaimElsewhere" or demand.closed_before(node)):
+        if kept is not None and (kept[0] != "ClaimElsewhere" or demand.why_not_searched(node)):
             continue
         found = allocate(demand.claims_on(node), node, cluster, answers)
         if found.ending == "Fails":

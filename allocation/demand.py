@@ -47,9 +47,9 @@ class Demand(msgspec.Struct, frozen=True):
         for name, selector in self.placed:
             if not node.meets(selector):
                 return "ClaimElsewhere", name
-        return self.closed_before(node)
+        return self.why_not_searched(node)
 
-    def closed_before(self, node: Node) -> tuple[NodeWhy, str] | None:
+    def why_not_searched(self, node: Node) -> tuple[NodeWhy, str] | None:
         """Return what closes a node before devices are looked for. Raises NodeSelectorError."""
         if self.pod is not None:
             return self.pod.why_not_on(node)

@@ -58,7 +58,7 @@ class Enough:
             may_fail(demand.claims_on(node), node, self._cluster, self._answers)
             and self._fails(demand, node, self._cluster)
             for node in self.before.nodes
-            if before.closed_before(node) and not demand.closed_before(node)
+            if before.why_not_searched(node) and not demand.why_not_searched(node)
         )
 
     @cached_property
@@ -70,7 +70,7 @@ class Enough:
             for node in self.before.nodes
             if node.name in self.before.errors
             or (
-                not demand.closed_before(node)
+                not demand.why_not_searched(node)
                 and may_fail(demand.claims_on(node), node, self._cluster, self._answers)
             )
         ]

@@ -4,15 +4,11 @@ from typing import Literal
 
 import msgspec
 
+from allocation.model.pods import NodeWhy
 from exporter.model.device import Device
 
 Why = Literal[
-    "ClaimElsewhere",
-    "NodeCordoned",
-    "NodeNotReady",
-    "NodeTainted",
-    "NodeAffinity",
-    "OtherResources",
+    NodeWhy,
     "OtherNode",
     "PoolIncomplete",
     "PoolInvalid",

@@ -8,8 +8,9 @@ answer is the oldest; until then a pod keeps its last answer, or has none.
 import hashlib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Protocol
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from allocation.answers import Answers, OutOfTimeError
 from allocation.capacity import CapacityError
 from allocation.demand import Demand
+from allocation.explainer.turns import in_turn
 from allocation.layers.admission import admission
 from allocation.layers.explanation import (
     Inventory,
@@ -40,13 +42,13 @@ from allocation.plugin import classes_of_resources
 from allocation.reasons import Why
 from allocation.summary import Group, Summary, summarize
 from exporter.model.device import Device
-from kubeapi.types import NamespacedMeta
+from kubeapi.types import EARLIEST, NamespacedMeta
 
 MOST_NAMES = 20_000_000
 """Names that all answers keep together, some 160 MB: each may name all claims of a large cluster,
 and tenants choose how many there are."""
-_OF_GROUP = 30
-"""Names that take as much room as a group of devices itself."""
+_OF_GROUP = 34
+"""Names that take as much room as a group of devices and its request: some 270 bytes."""
 MOST_REQUESTS = 200
 """Of the claims of one pod: more cannot be tried (`search.DEEPEST`)."""
 EASE = 20
@@ -252,16 +254,7 @@ class Findings:
             names.update(dict.fromkeys(whose[kind], each.size))
         share = MOST_NAMES // max(len(namespaces), 1)
         due = [kind for kind in waiting if kind not in kept or kept[kind].is_due(snapshot)]
-        # What was never computed comes first, and then the oldest; but each namespace in turn, and
-        # first the one that has waited for longest: one whose answers take long delays no other.
-        due.sort(key=lambda kind: kept[kind].at.timestamp() if kind in kept else 0.0)
-        turns, before = dict[bytes, tuple[int, float]](), Counter[str]()
-        for kind in due:
-            turns[kind] = min(
-                (before[name], self._served.get(name, float("-inf"))) for name in whose[kind]
-            )
-            before.update(whose[kind])
-        for number, kind in enumerate(sorted(due, key=turns.__getitem__)):
+        for number, kind in enumerate(self._in_order(due, kept, whose)):
             if number and self._clock() - begun > budget:
                 break
             if names.total() > MOST_NAMES and all(names[name] > share for name in whose[kind]):
@@ -277,15 +270,29 @@ class Findings:
                 errors.append(error)
             nodes = _nodes_of_placed(waiting[kind][0])
             cost = self._clock() - now
-            old, kept[kind] = (
-                kept.get(kind),
-                Answer(outcome, nodes, snapshot.at, snapshot.basis, cost, in_time),
-            )
-            more = kept[kind].size - (old.size if old else 0)
+            new = Answer(outcome, nodes, snapshot.at, snapshot.basis, cost, in_time)
+            more = new.size - (kept[kind].size if kind in kept else 0)
+            kept[kind] = new
             names.update(dict.fromkeys(whose[kind], more))
             self._served.update(dict.fromkeys(whose[kind], now))
         self.answers = kept
         return errors
+
+    def _in_order(
+        self, due: list[bytes], kept: Mapping[bytes, Answer], whose: Mapping[bytes, set[str]]
+    ) -> Iterable[bytes]:
+        """Return what is due: what was never computed, then the oldest, each namespace in turn.
+
+        In a turn the namespace comes first that was served longest ago: one whose answers take long
+        delays no other. A kind of several namespaces has the best of their turns.
+        """
+        since = {kind: kept[kind].at if kind in kept else EARLIEST for kind in due}
+        entries = [
+            (self._served.get(name, float("-inf")), since[kind], name, kind)
+            for kind in due
+            for name in whose[kind]
+        ]
+        return dict.fromkeys(kind for *_, kind in in_turn(sorted(entries), itemgetter(2)))
 
 
 class _Seen(msgspec.Struct, frozen=True):

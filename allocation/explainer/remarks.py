@@ -4,16 +4,17 @@ Both matter for pods that hang alone, so neither is watched. Each look reads a f
 reading first and each namespace in turn; a reading stays until the next one replaces it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from operator import itemgetter
 from time import monotonic
 from typing import Literal
 
 import msgspec
 
 from allocation.explainer.observe import Observer
+from allocation.explainer.turns import in_turn
 from allocation.model.events import Event
 from allocation.model.pods import Pod
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
@@ -59,14 +60,10 @@ class PodRemarks:
         """
         needed = {key for pod in pods for key in _keys_of(pod, claims, at)}
         self._known = {key: each for key, each in self._known.items() if key in needed}
-        due = sorted(needed, key=self._read_at)
-        turns, before = dict[_Key, int](), Counter[str]()
-        for key in due:
-            turns[key] = before[key[1]]
-            before[key[1]] += 1
-        stale = (key for key in due if not timedelta() <= at - self._read_at(key) < FRESH)
+        due = in_turn(sorted(needed, key=self._read_at), itemgetter(1))
+        stale = [key for key in due if not timedelta() <= at - self._read_at(key) < FRESH]
         begun = self._clock()
-        for key in sorted(stale, key=turns.__getitem__)[:AT_ONCE]:
+        for key in stale[:AT_ONCE]:
             if self._clock() - begun > IN_ALL:
                 break
             self._known[key] = at, self._find(key)

@@ -7,12 +7,13 @@ sums stay right, and counted.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from heapq import nsmallest
+from operator import itemgetter
 
 import msgspec
 
 from allocation.explainer.claim_states import MIXED, WAITING, ClaimState, State
 from allocation.explainer.families import AGES, CLAIMS, OTHER, ROWS
+from allocation.explainer.turns import in_turn
 from serving.families import Labels, Rows, labels
 
 _FOR_NOTHING = frozenset({"NoPod", "SchedulingGated"})
@@ -56,7 +57,8 @@ def claim_rows(
             older[named[0], claim.state, claim.reason, age] += 1
         if claim.state in WAITING and claim.reason not in _FOR_NOTHING:
             dated.append((begun, claim))
-    oldest = _oldest(dated)
+    dated.sort(key=lambda entry: (entry[0], entry[1].key))
+    oldest = in_turn(dated, lambda entry: entry[1].namespace)[:CLAIMS]
     bounded = {"claims": _limit_rows(counts, 3), "claims_older": _limit_rows(older, 1)}
     return ClaimRows(
         rows={
@@ -81,28 +83,13 @@ def claim_rows(
     )
 
 
-def _oldest(dated: list[tuple[datetime, ClaimState]]) -> list[tuple[datetime, ClaimState]]:
-    """Return the claims that wait for longest; namespaces take turns, so each has its oldest."""
-    turns = Counter[str]()
-    ranked: list[tuple[int, datetime, ClaimState]] = []
-    for begun, claim in sorted(dated, key=lambda entry: (entry[0], entry[1].key)):
-        ranked.append((turns[claim.namespace], begun, claim))
-        turns[claim.namespace] += 1
-    first = nsmallest(CLAIMS, ranked, key=lambda entry: (entry[0], entry[1], entry[2].key))
-    return [(begun, claim) for _, begun, claim in first]
-
-
 def _limit_rows(counts: Counter[Labels], named: int) -> tuple[dict[Labels, float], int]:
     """Return the rows, those beyond the limit without their first labels, and how many those were.
 
-    The namespaces take turns, each with its largest row next: none crowds out the others.
+    The namespaces take turns, each with its largest row next.
     """
-    turns = Counter[str]()
-    ranked: list[tuple[int, int, Labels]] = []
-    for key, count in counts.most_common():
-        ranked.append((turns[key[0]], -count, key))
-        turns[key[0]] += 1
-    kept = {key: counts[key] for _, _, key in nsmallest(ROWS, ranked)}
+    largest = sorted(counts, key=lambda key: (-counts[key], key))
+    kept = {key: counts[key] for key in in_turn(largest, itemgetter(0))[:ROWS]}
     rest = Counter[Labels]()
     for key, count in counts.items():
         if key not in kept:

@@ -4,7 +4,6 @@ The rights of one namespace show no nodes and devices, so these are the answer t
 Warning for each reason, and a Normal one at the end. What belongs to other namespaces is not named.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
@@ -219,13 +218,3 @@ def _events(
                 text,
                 type=kind,
             )
-
-
-def in_turn(events: Iterable[TenantEvent]) -> list[TenantEvent]:
-    """Return the Events of all namespaces by turns: none takes the room of the others."""
-    before = Counter[str]()
-    ranked: list[tuple[int, TenantEvent]] = []
-    for event in events:
-        ranked.append((before[event.namespace], event))
-        before[event.namespace] += 1
-    return [event for _, event in sorted(ranked, key=lambda entry: entry[0])]

@@ -60,7 +60,7 @@ class Claimants(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def deciding(self) -> str:
         """The one node that decides about it, "" where none names it: the same for each node.
 
-        The first of these that tells two nodes apart decides between them, at last their names.
+        Each of these groups narrows the choice to its nodes, if one is left; at last the name does.
         Where any node can know how the GPU is, this one can.
         """
         nodes = self.reporting | self.publishing | self.published_last | self.handling

@@ -203,7 +203,7 @@ class Cluster:
                 view.stored,
                 unread=self.informers.incidents.unreadable,
                 rules_served=served,
-                refused=self.writer.refused_rules.known(self._now()),
+                refused=self.writer.refused_rules.refusals(self._now()),
             ),
             usage=msgspec.structs.replace(view.usage, refusals=self.writer.evictions.refusals()),
             clock_doubt=self._clock_doubt(),

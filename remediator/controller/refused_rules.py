@@ -61,7 +61,7 @@ class RefusedRules:
         for name in _names(step):
             self._refusals.pop(name, None)
 
-    def known(self, at: datetime) -> Mapping[str, RefusedRule]:
+    def refusals(self, at: datetime) -> Mapping[str, RefusedRule]:
         """Return by name the rules that are not tried again yet; `at` is the time by our clock."""
         now = self._clock()
         for name, refusal in list(self._refusals.items()):

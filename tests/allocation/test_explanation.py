@@ -1,29 +1,22 @@
 """A pod or a claim explained from what was read of a cluster, whole."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from allocation.answers import Answers, Evaluate
+from allocation.answers import Answers
 from allocation.layers.explanation import Explanation, Inventory, Known, explain
 from allocation.model.claims import (
-    CelSelector,
     Claim,
-    ClassSpec,
-    Consumer,
     DeviceClass,
-    Selector,
 )
 from allocation.model.nodes import Node, NodeTaint
-from allocation.model.pods import Pod
 from allocation.model.slices import ResourceSlice, TaintRule, with_rules
-from allocation.selectors.answers import MATCHES, NO_MATCH, Answer, fails, not_evaluated
+from allocation.selectors.answers import MATCHES, NO_MATCH, Answer, not_evaluated
 from allocation.selectors.device import SelectedDevice
 from exporter.model.device import Device
-from kubeapi.types import ObjectMeta
 from tests.allocation.builders import (
     DRIVER,
     Json,
@@ -34,74 +27,19 @@ from tests.allocation.builders import (
     request,
     waiting,
 )
-
-NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-GPU, NIC = "nvidia.com/gpu", "example.com/nic"
-GPU_CLASS = msgspec.convert(
-    {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}}, DeviceClass
+from tests.allocation.explanations import (
+    ERROR,
+    GPU,
+    GPU_CLASS,
+    NIC,
+    NODES,
+    NOW,
+    changes,
+    claim_on_node,
+    explanation,
+    gpus,
+    pod,
 )
-NODES = (Node("node-a"), Node("node-b"))
-ERROR: Json = {
-    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}]
-}
-"""Of a pod on which the scheduler has failed."""
-
-
-def pod(*claims: str, gpus: int = 0, message: str = "", **fields: Any) -> Pod:
-    """Return a pod that waits with these claims, and this many of nvidia.com/gpu."""
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": message or "0/2 nodes are available: 2 cannot allocate all claims.",
-    }
-    spec: Json = {
-        "resourceClaims": [{"name": name, "resourceClaimName": name} for name in claims],
-        "containers": [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}],
-    }
-    metadata = {"name": "train", "namespace": "team", "uid": "1"}
-    status = {"phase": "Pending", "conditions": [condition]}
-    status |= fields.pop("status", {})
-    return msgspec.convert({"metadata": metadata, "spec": spec | fields, "status": status}, Pod)
-
-
-def claim_on_node(name: str, node: str, **fields: Any) -> Claim:
-    """Return a claim that has gpu-0 of a node."""
-    result = {"driver": DRIVER, "pool": node, "device": "gpu-0", **fields}
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    allocation = {
-        "devices": {"results": [result]},
-        "nodeSelector": {"nodeSelectorTerms": [term]},
-    }
-    return msgspec.convert(
-        {"metadata": {"name": name, "namespace": "team"}, "status": {"allocation": allocation}},
-        Claim,
-    )
-
-
-def gpus(node: str, number: int = 1, **fields: Any) -> ResourceSlice:
-    devices = [device(f"gpu-{n}", **fields) for n in range(number)]
-    return in_slice(*devices, pool=node, nodeName=node)
-
-
-def explanation(
-    of: Pod | None,
-    *claims: Claim,
-    slices: tuple[ResourceSlice, ...] = (gpus("node-a"), gpus("node-b")),
-    others: tuple[Claim, ...] = (),
-    nodes: tuple[Node, ...] = NODES,
-    used: dict[str, dict[str, int]] | None = None,
-    by: Evaluate = evaluate,
-    **fields: Any,
-) -> Explanation:
-    stock = Inventory(
-        slices=slices, classes=(GPU_CLASS,), claims=(*claims, *others), nodes=nodes, used=used
-    )
-    return explain(Known(at=NOW, pod=of, claims=claims, inventory=stock, **fields), Answers(by))
-
-
-def changes(found: Explanation) -> list[tuple[str, str]]:
-    return [(each.what, each.which) for each in found.changes]
 
 
 def test_a_claim_that_is_placed_nowhere_in_particular_closes_no_node() -> None:
@@ -798,254 +736,3 @@ class TestOneInventoryForManyPods:
 
         assert here.claims == (on_nic, near)
         assert [each.spec.pool.name for each in here.slices] == ["node-a", "shared"]
-
-
-def evaluate_strictly(expression: str, devices: Sequence[SelectedDevice]) -> list[Answer]:
-    """Evaluate as CEL does: an attribute that a device does not have is an error."""
-    name = expression.partition(":")[0]
-    return [
-        answer if name in each.attributes else fails("no such key")
-        for each, answer in zip(devices, evaluate(expression, devices), strict=True)
-    ]
-
-
-def selected(*names: str, request_name: str = "r") -> Json:
-    """Return a request whose selectors end with an error where an attribute is missing."""
-    selectors = [{"cel": {"expression": f"{name}:x"}} for name in names]
-    return request(request_name, selectors=selectors)
-
-
-def with_x(*names: str) -> Json:
-    return {"attributes": {name: {"string": "x"} for name in names}}
-
-
-class TestAChangeIsEnoughForTheWholeAttempt:
-    """The scheduler gives up on the pod where a selector fails, on whichever node."""
-
-    def test_no_other_node_is_opened_on_which_a_selector_fails(self) -> None:
-        found = explanation(
-            pod("job", nodeSelector={"zone": "c"}),
-            waiting(selected("m")),
-            slices=(gpus("node-a", **with_x("m")), gpus("node-b")),
-            by=evaluate_strictly,
-        )
-
-        assert changes(found) == []
-        assert found.finding.reason == "NodeAffinity"
-
-    def test_of_two_selectors_that_fail_on_two_nodes_none_is_dropped_alone(self) -> None:
-        found = explanation(
-            pod("job", status=ERROR),
-            waiting(selected("one", "two")),
-            slices=(gpus("node-a", **with_x("two")), gpus("node-b", **with_x("one"))),
-            by=evaluate_strictly,
-        )
-
-        assert found.finding.reason == "SelectorFails"
-        assert changes(found) == []
-
-    def test_without_a_taint_another_node_may_come_to_a_selector_that_fails(self) -> None:
-        """It is on the first device of both nodes, and the second of node-b fails then."""
-        taint = {"key": "team/hold", "effect": "NoSchedule", "rule": "hold"}
-
-        def board(node: str, *more: str) -> ResourceSlice:
-            gpu = device(
-                "gpu-0", taints=[taint], attributes={"g": {"string": "x"}} | {"n": {"string": "y"}}
-            )
-            nic = device("nic-0", attributes={"g": {"string": "y"}} | with_x(*more)["attributes"])
-            return in_slice(gpu, nic, pool=node, nodeName=node)
-
-        both = waiting(selected("g", request_name="gpu"), selected("n", request_name="nic"))
-        well = explanation(
-            pod("job"),
-            both,
-            slices=(board("node-a", "n"), board("node-b", "n")),
-            by=evaluate_strictly,
-        )
-        fails = explanation(
-            pod("job"), both, slices=(board("node-a", "n"), board("node-b")), by=evaluate_strictly
-        )
-
-        assert changes(well) == [("RemoveRule", "hold")]
-        assert changes(fails) == []
-
-    def test_of_all_devices_no_node_is_opened_whose_pool_is_not_complete(self) -> None:
-        nodes = tuple(Node(f"node-{zone}", {"zone": zone}) for zone in "abc")
-        half = in_slice(device("gpu-0"), pool="node-c", nodeName="node-c", count=2)
-        found = explanation(
-            pod("job", nodeSelector={"zone": "a"}),
-            waiting(request(allocationMode="All")),
-            slices=(gpus("node-a"), gpus("node-b"), half),
-            others=(has("gpu-0"),),
-            nodes=nodes,
-        )
-
-        assert changes(found) == [("Free", "team/other")]
-
-    def test_devices_that_are_freed_change_nothing_on_other_nodes(self) -> None:
-        """On node-b all devices are requested in vain too, and that is no error."""
-        found = explanation(
-            pod("job"),
-            waiting(request(allocationMode="All")),
-            others=(has("gpu-0"), claim_on_node("stranger", "node-b")),
-        )
-
-        assert changes(found) == [("Free", "team/other"), ("Free", "team/stranger")]
-
-
-class TestWhereTheSchedulerSearches:
-    FIRST = claim_on_node("first", "node-a")
-    WANTS = waiting(selected("m"), name="second")
-
-    def test_an_error_comes_up_also_where_another_claim_is_not(self) -> None:
-        found = explanation(
-            pod("first", "second", status=ERROR),
-            self.FIRST,
-            self.WANTS,
-            slices=(gpus("node-a", 2, **with_x("m")), gpus("node-b")),
-            by=evaluate_strictly,
-        )
-
-        assert found.finding.reason == "SelectorFails"
-        assert "m:x fails on gpu.nvidia.com/node-b/gpu-0" in found.finding.message
-
-    def test_no_error_comes_up_on_a_node_that_is_closed_before(self) -> None:
-        found = explanation(
-            pod("first", "second", status=ERROR),
-            self.FIRST,
-            self.WANTS,
-            slices=(gpus("node-a", 2, **with_x("m")), gpus("node-b")),
-            nodes=(Node("node-a"), Node("node-b", unschedulable=True)),
-            by=evaluate_strictly,
-        )
-
-        assert found.summary
-        assert found.summary.verdict == "Allocatable"
-
-    def test_without_nodes_it_is_not_known_where_a_selector_fails(self) -> None:
-        found = explanation(
-            pod("job", nodeSelector={"zone": "a"}),
-            waiting(selected("m")),
-            slices=(gpus("node-a", **with_x("m")), gpus("node-b")),
-            others=(has("gpu-0"),),
-            nodes=(),
-            unread={"nodes": "may not list nodes"},
-            by=evaluate_strictly,
-        )
-
-        assert found.finding.reason == "NotRead"
-
-    def test_a_scheduler_that_refuses_the_nodes_has_met_no_error(self) -> None:
-        """Node-b has no CPU left, which is looked at before devices."""
-        found = explanation(
-            pod("job", message="0/2 nodes are available: 1 Insufficient cpu, 1 cannot allocate."),
-            waiting(selected("m")),
-            slices=(gpus("node-a", **with_x("m")), gpus("node-b")),
-            others=(has("gpu-0"),),
-            by=evaluate_strictly,
-        )
-
-        assert found.finding.reason == "Allocated"
-        assert "  1 on nodes that the scheduler refuses for other reasons" in found.finding.evidence
-        assert changes(found) == []
-
-    def test_where_it_refuses_all_nodes_with_devices_its_own_words_are_the_reason(self) -> None:
-        found = explanation(
-            pod("job", message="0/2 nodes are available: 2 Insufficient cpu."),
-            waiting(selected("m")),
-            slices=(gpus("node-b"),),
-            by=evaluate_strictly,
-        )
-
-        assert found.finding.reason == "OtherResources"
-        assert found.finding.evidence == ("2 nodes: Insufficient cpu",)
-
-    @pytest.mark.parametrize(
-        "conditions", [[], [{"type": "PodScheduled", "reason": "SchedulingGated"}]]
-    )
-    def test_before_the_first_attempt_an_error_is_foreseen(self, conditions: list[Json]) -> None:
-        found = explanation(
-            pod("job", status={"conditions": conditions}),
-            waiting(selected("m")),
-            by=evaluate_strictly,
-        )
-
-        assert found.summary
-        assert found.summary.verdict == "Fails"
-
-
-def test_a_claim_that_is_full_comes_before_devices_of_another() -> None:
-    """The scheduler looks at no node then, and no device is enough."""
-    users = [{"name": f"p{n}", "resource": "pods", "uid": f"u{n}"} for n in range(256)]
-    mine = claim_on_node("full", "node-a")
-    status = msgspec.structs.replace(
-        mine.status, reserved_for=msgspec.convert(users, tuple[Consumer, ...])
-    )
-    found = explanation(
-        pod("full", "job"),
-        msgspec.structs.replace(mine, status=status),
-        waiting(),
-        others=(claim_on_node("stranger", "node-b"),),
-    )
-
-    assert (found.finding.layer, found.finding.reason) == ("Scheduling", "ClaimInUse")
-    assert changes(found) == []
-
-
-class TestAPoolThatChoosesNoNode:
-    RACK: Json = {
-        "nodeSelectorTerms": [
-            {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1"]}]}
-        ]
-    }
-
-    def test_its_devices_are_there_and_for_no_node(self) -> None:
-        rack = in_slice(device("gpu-0"), pool="rack-1", nodeSelector=self.RACK)
-        found = explanation(pod("job"), waiting(), slices=(rack,))
-
-        assert found.finding.reason == "NoNodeChosen"
-        assert found.finding.message == (
-            "devices of class gpu are published, but for no node that there is: pool rack-1"
-        )
-
-    def test_what_a_newer_generation_has_no_more_is_gone(self) -> None:
-        old = in_slice(device("gpu-0"), pool="rack-1", nodeSelector=self.RACK)
-        new = in_slice(pool="rack-1", generation=2, nodeSelector=self.RACK)
-        found = explanation(pod("job"), waiting(), slices=(old, new))
-
-        assert found.finding.reason == "NoDevices"
-
-    def test_one_of_another_class_is_none(self) -> None:
-        other = DeviceClass(
-            msgspec.convert({"name": "tpu"}, ObjectMeta),
-            ClassSpec((Selector(CelSelector("type:tpu")),)),
-        )
-        wants = waiting(request(deviceClassName="tpu"))
-        stock = Inventory(
-            slices=(in_slice(device("gpu-0"), pool="rack-1", nodeSelector=self.RACK),),
-            classes=(other,),
-            nodes=NODES,
-        )
-        known = Known(at=NOW, pod=pod("job"), claims=(wants,), inventory=stock)
-        found = explain(known, Answers(evaluate)).finding
-
-        assert found.reason == "NoDevices"
-        assert found.message.startswith("no published device is of class tpu;")
-
-
-@pytest.mark.parametrize(
-    ("node", "fits"),
-    [
-        (Node("node-a", unschedulable=True), False),
-        (
-            Node("node-a", taints=(NodeTaint("node.kubernetes.io/not-ready", "", "NoSchedule"),)),
-            False,
-        ),
-        (Node("node-a", taints=(NodeTaint("nvidia.com/gpu", "", "NoSchedule"),)), True),
-    ],
-    ids=["cordoned", "not ready", "for pods that tolerate it"],
-)
-def test_a_claim_without_a_pod_fits_where_some_pod_may_run(node: Node, *, fits: bool) -> None:
-    found = explanation(None, waiting(), nodes=(node,)).finding
-
-    assert found.message.endswith("it would fit on node-a") == fits

@@ -437,7 +437,7 @@ class TestOnTheNode:
         assert finding.reason == "Preparing"
         assert finding.evidence == ("FailedCreatePodSandBox: no such runtime class",)
 
-    def test_what_the_kubelet_has_given_to_nobody_is_named_with_its_minutes(self) -> None:
+    def test_what_the_kubelet_has_not_given_is_named_with_its_minutes(self) -> None:
         finding = found(on_node(), claim([gpu()]), uses=())
 
         assert at(finding) == ("Preparation", "Preparing")

@@ -113,7 +113,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 TEAM = EVENTS.format("default")
 
 
-def posted(**changes: object) -> Json:
+def an_event(**changes: object) -> Json:
     """Return an Event as the explainer posts it, about a pod."""
     regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "train"}
     return {
@@ -132,13 +132,19 @@ def posted(**changes: object) -> Json:
 
 OF_A_NODE = {"apiVersion": "v1", "kind": "Node", "name": "node-a"}
 POSTING = [
-    Write(EXPLAINER, "create", TEAM, posted()),
-    Write(EXPLAINER, "create", TEAM, posted(reason="WaitIsOver", type="Normal")),
-    Write(EXPLAINER, "create", TEAM, posted(reason="Evicted"), "and no others"),
-    Write(EXPLAINER, "create", TEAM, posted(reason="WaitsInVain 7"), "and no others"),
-    Write(EXPLAINER, "create", TEAM, posted(reportingController="kubelet"), "and no others"),
-    Write(EXPLAINER, "create", TEAM, posted(regarding=OF_A_NODE), "about nothing else"),
-    Write("admin", "create", TEAM, posted(reason="Evicted", reportingController="kubelet")),
+    Write(EXPLAINER, "create", TEAM, an_event()),
+    Write(EXPLAINER, "create", TEAM, an_event(reason="WaitIsOver", type="Normal")),
+    Write(EXPLAINER, "create", TEAM, an_event(reason="Evicted"), "and no others"),
+    Write(EXPLAINER, "create", TEAM, an_event(reason="WaitsInVain 7"), "and no others"),
+    Write(
+        EXPLAINER,
+        "create",
+        TEAM,
+        an_event(reportingController="kubelet"),
+        "and no others",
+    ),
+    Write(EXPLAINER, "create", TEAM, an_event(regarding=OF_A_NODE), "about nothing else"),
+    Write("admin", "create", TEAM, an_event(reason="Evicted", reportingController="kubelet")),
 ]
 
 CASE = f"{INCIDENTS}/gpu-0-1"

@@ -122,11 +122,11 @@ def test_rules_that_are_served_again_settle() -> None:
 def test_a_slice_that_is_tainted_settles() -> None:
     stored = Stored()
 
-    def failed(second: float) -> NodeView:
+    def sick_at(second: float) -> NodeView:
         return seen_at(second, mig_gpu(0, xid(94, 100, gi=5)))
 
-    ahead(stored, failed(100), 100)
-    settle(stored, failed(103), 103)
+    ahead(stored, sick_at(100), 100)
+    settle(stored, sick_at(103), 103)
 
     (part,) = stored.incident.status.scope.hardware
     assert part.tainted_time == at(103)

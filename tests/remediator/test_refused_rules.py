@@ -25,12 +25,12 @@ SICK = view(mig_gpu(0, xid(95), slices=2, recovery_action=action(1, 1, 1)))
 WELL = view(mig_gpu(0, slices=2, epoch=2, epoch_started=at(20), recovery_action=action(0, 20, 20)))
 
 
-def refused(seen: NodeView, *names: str) -> NodeView:
+def with_refusals(seen: NodeView, *names: str) -> NodeView:
     why = RefusedRule("403 Forbidden", at(1e6))
     return with_fields(seen, refused=dict.fromkeys(names, why))
 
 
-FIRST_REFUSED = refused(SICK, rule_name(SLICES[0]))
+FIRST_REFUSED = with_refusals(SICK, rule_name(SLICES[0]))
 
 
 def test_its_device_alone_is_free_and_the_incident_knows_why() -> None:
@@ -46,7 +46,7 @@ def test_its_device_alone_is_free_and_the_incident_knows_why() -> None:
 def test_a_gpu_that_is_well_again_is_verified_and_untainted_without_it() -> None:
     stored = Stored()
     settle(stored, FIRST_REFUSED, 1)
-    well = refused(WELL, rule_name(SLICES[0]))
+    well = with_refusals(WELL, rule_name(SLICES[0]))
 
     for second in (20, 30, 700):
         settle(stored, well, second)
@@ -69,12 +69,12 @@ def test_a_refused_rule_is_lowered_and_removed_all_the_same() -> None:
     settle(stored, SICK, 5)
     milder = policy(ceiling="NoSchedule")
 
-    lowered = tick(stored, refused(SICK, *(rule_name(name) for name in SLICES)), 6, milder)
+    lowered = tick(stored, with_refusals(SICK, *(rule_name(name) for name in SLICES)), 6, milder)
 
     assert {step.rule.effect for step in lowered.steps if isinstance(step, ChangeRule)} == {
         "NoSchedule"
     }
-    off = refused(SICK, *(rule_name(name) for name in SLICES))
+    off = with_refusals(SICK, *(rule_name(name) for name in SLICES))
     settle(stored, off, 7, policy(mode="off"))
     assert stored.effects() == {}
 

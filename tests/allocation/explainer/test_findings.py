@@ -359,7 +359,7 @@ def test_a_namespace_with_many_answers_leaves_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each answer has one group of devices, and names the claim that has the only one."""
-    monkeypatch.setattr("allocation.explainer.findings.MOST_NAMES", 4 * 31)
+    monkeypatch.setattr("allocation.explainer.findings.MOST_NAMES", 4 * 35)
     crowd = [pod(f"train-{n}", f"job-{n}", namespace="crowd") for n in range(9)]
     claims = [claim(f"job-{n}", count=2 + n, namespace="crowd") for n in range(9)]
     taken = claim("taken", "gpu-0")

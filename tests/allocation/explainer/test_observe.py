@@ -24,11 +24,11 @@ class Watched:
         self.observer.start()
         self.observer.probe()
 
-    def distrusted(self) -> set[str]:
+    def distrust(self) -> set[str]:
         return {name for name, why in self.observer.distrust_by_kind().items() if why}
 
     def await_trust(self) -> None:
-        await_true("all is trusted", lambda: not self.distrusted())
+        await_true("all is trusted", lambda: not self.distrust())
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def watched() -> Generator[Watched]:
 def test_nothing_is_trusted_before_it_was_listed(watched: Watched) -> None:
     every = {"resourceslices", "deviceclasses", "resourceclaims", "devicetaintrules"}
 
-    assert watched.distrusted() == {*every, "pods", "nodes"}
+    assert watched.distrust() == {*every, "pods", "nodes"}
     watched.begin()
     watched.await_trust()
 
@@ -63,7 +63,7 @@ def test_a_cluster_without_dra_has_no_claims_and_is_trusted(watched: Watched) ->
 def test_one_kind_alone_that_is_not_served_is_distrusted(watched: Watched, path: str) -> None:
     watched.begin(path)
 
-    await_true("only that is", lambda: watched.distrusted() == {path.removeprefix(f"{GROUP}/")})
+    await_true("only that is", lambda: watched.distrust() == {path.removeprefix(f"{GROUP}/")})
 
 
 def test_what_was_served_once_and_is_served_no_more_is_distrusted(watched: Watched) -> None:
@@ -72,4 +72,4 @@ def test_what_was_served_once_and_is_served_no_more_is_distrusted(watched: Watch
     watched.api.unserved |= {*DRA}
     watched.observer.probe()
 
-    assert watched.distrusted() == {"resourceslices", "deviceclasses", "resourceclaims"}
+    assert watched.distrust() == {"resourceslices", "deviceclasses", "resourceclaims"}

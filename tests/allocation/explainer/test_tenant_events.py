@@ -11,7 +11,6 @@ from allocation.explainer.tenant_events import (
     Reporter,
     TenantEvent,
     as_object,
-    in_turn,
 )
 from allocation.layers.finding import Finding, Layer, WaitReason
 from allocation.model.pods import Pod
@@ -120,13 +119,6 @@ def test_a_claim_has_the_end_of_one_pod_beside_the_wait_of_another() -> None:
 
     on_claim = [each.reason for each in found if each.kind == "ResourceClaim"]
     assert sorted(on_claim) == ["WaitIsOver", "WaitsInAllocation"]
-
-
-def test_namespaces_take_turns() -> None:
-    crowd = events(Reporter(timedelta()), [pod(f"a-{n}", "none") for n in range(3)], finding(), 1)
-    other = msgspec.structs.replace(crowd[0], namespace="z", name="other")
-
-    assert [each.namespace for each in in_turn([*crowd, other])] == ["team", "z", "team", "team"]
 
 
 def test_the_figures_of_a_reason_make_no_other_event() -> None:

@@ -202,7 +202,7 @@ class TestItsDriverIsAway:
 class TestItsOldNodeIsDead:
     """Its agent is silent, and its last report lists the board for a week."""
 
-    def moved(self, cluster: Cluster) -> None:
+    def move(self, cluster: Cluster) -> None:
         """From node-b to node-a, which is seen to publish it before it is lost there."""
         cluster.report(OLD, -DAY, gpu(0))
         lost_without_driver(cluster, 1)
@@ -210,7 +210,7 @@ class TestItsOldNodeIsDead:
             cluster.settle(NODE, second)
 
     def test_its_recovery_is_soaked_without_a_gap(self, cluster: Cluster) -> None:
-        self.moved(cluster)
+        self.move(cluster)
         cluster.publish(OLD)  # its slices are deleted with its Node
         well = gpu(0, epoch=2, epoch_started=at(50), presence_since=at(55))
         for minute in range(1, 20):
@@ -223,7 +223,7 @@ class TestItsOldNodeIsDead:
         assert cluster.effects == {}
 
     def test_one_of_the_two_writes_its_incident(self, cluster: Cluster) -> None:
-        self.moved(cluster)
+        self.move(cluster)
         cluster.publish(OLD)
 
         assert self.writes(cluster) == 0

@@ -86,10 +86,10 @@ class SlicedRoom(Room):
         self.state(epoch=2)
         self.look()
         for ahead in (timedelta(hours=1), timedelta(hours=2)):
-            self.renewed()
+            self.renew_leases()
             self.look(ahead)
 
-    def renewed(self) -> None:
+    def renew_leases(self) -> None:
         """Let the agent confirm its report, as often as a soak needs it."""
         for _ in range(RENEWALS_NEEDED + 1):
             before = self.renewals
@@ -105,10 +105,11 @@ class SlicedRoom(Room):
         (one,) = self.api.stored[INCIDENTS].values()
         return one["status"]
 
-    def deferred(self) -> tuple[str, str]:
+    def deferral(self) -> tuple[str, str]:
         """Return reason and message of the condition, where it is true."""
-        (one,) = (one for one in self.status["conditions"] if one["type"] == "Deferred")
-        return (one["reason"], one["message"]) if one["status"] == "True" else ("", "")
+        (found,) = (each for each in self.status["conditions"] if each["type"] == "Deferred")
+        is_true = found["status"] == "True"
+        return (found["reason"], found["message"]) if is_true else ("", "")
 
 
 @pytest.fixture
@@ -156,7 +157,7 @@ def test_the_other_slices_are_tainted_and_evicted_from_and_the_incident_names_it
         ["None", "NoExecute", "NoExecute"],
         [None, "NoExecute", "NoExecute"],
     )
-    reason, message = room.deferred()
+    reason, message = room.deferral()
     assert reason == "RuleRefused"
     assert f"the rule of {NAMES[0]} cannot be written: " in message
     assert why in message
@@ -181,7 +182,7 @@ def test_it_is_tried_again_and_then_settles_like_any_other(
         NAMES[1]: "NoExecute",
         NAMES[2]: "NoExecute",
     }
-    assert room.deferred() == ("", "")
+    assert room.deferral() == ("", "")
     room.look(2 * SETTLED)
     assert set(room.api.effects().values()) == {"NoExecute"}
 
@@ -214,7 +215,7 @@ def test_a_rule_that_may_not_be_raised_stays_and_stops_no_other(room: SlicedRoom
         NAMES[1]: "NoExecute",
         NAMES[2]: "NoExecute",
     }
-    assert room.deferred()[0] == "RuleRefused"
+    assert room.deferral()[0] == "RuleRefused"
     assert room.status["phase"] in {"Evicting", "Drained"}
 
     room.api.admits = admits_all
@@ -264,18 +265,18 @@ class TestTheMemory:
         waits: list[float] = []
         for _ in range(8):
             memory.on_failed(step, self.REFUSED)
-            (one,) = memory.known(elapsed.date()).values()
+            (one,) = memory.refusals(elapsed.date()).values()
             assert one.why == "403 Forbidden: by a policy"
             waits.append((one.until - elapsed.date()).total_seconds())
             elapsed.seconds += waits[-1]
-            assert memory.known(elapsed.date()) == {}
+            assert memory.refusals(elapsed.date()) == {}
 
         assert waits[:3] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
         assert waits[-1] == LONGEST_WAIT
 
         memory.on_done(step)
         memory.on_failed(step, self.REFUSED)
-        (one,) = memory.known(at(0)).values()
+        (one,) = memory.refusals(at(0)).values()
         assert one.until == at(FIRST_WAIT)
 
     @pytest.mark.parametrize("status", [None, 404, 409, 429, 500, 503])
@@ -284,7 +285,7 @@ class TestTheMemory:
 
         memory.on_failed(CreateRule(rule(0)), ApiError("no", status=status))
 
-        assert memory.known(at(0)) == {}
+        assert memory.refusals(at(0)) == {}
 
     def test_a_rule_may_be_refused_under_each_of_its_names(self) -> None:
         memory = RefusedRules(Clock())
@@ -292,7 +293,7 @@ class TestTheMemory:
 
         memory.on_failed(ChangeRule(copy, rule(2)), self.REFUSED)
 
-        assert memory.known(at(0)).keys() == {rule(2).name, "a-copy"}
+        assert memory.refusals(at(0)).keys() == {rule(2).name, "a-copy"}
 
     @pytest.mark.parametrize(
         "step", [DeleteRule(rule(0), ""), ChangeRule(rule(0, "NoExecute"), rule(0, "NoSchedule"))]
@@ -302,4 +303,4 @@ class TestTheMemory:
 
         memory.on_failed(step, self.REFUSED)
 
-        assert memory.known(at(0)) == {}
+        assert memory.refusals(at(0)) == {}

@@ -222,17 +222,17 @@ class TestMarksThatAPersonTookOff:
         stored = self.stored()
         selector = taint_rule.Selector("gpu.nvidia.com", "node-a", selects)
 
-        def keyed(key: str) -> RawRule:
+        def with_key(key: str) -> RawRule:
             taint = msgspec.structs.replace(stored.spec.taint, key=key)
             spec = msgspec.structs.replace(stored.spec, taint=taint, device_selector=selector)
             return msgspec.structs.replace(stored, spec=spec)
 
-        found = taint_rule.parse_edited(keyed("example.com/mine"))
+        found = taint_rule.parse_edited(with_key("example.com/mine"))
 
         assert found is not None
         assert (found.name, found.node, found.gpu) == (rule(3).name, "node-a", rule(3).gpu)
-        assert taint_rule.parse(keyed("example.com/mine")) is None
-        assert taint_rule.parse_edited(keyed(taint_rule.MAINTENANCE)) is None
+        assert taint_rule.parse(with_key("example.com/mine")) is None
+        assert taint_rule.parse_edited(with_key(taint_rule.MAINTENANCE)) is None
 
     def test_take_no_rule_for_theirs_that_carries_their_name_form_alone(self) -> None:
         by_hand = self.stored(labels={}, annotations={}, name=rule(4).name)

@@ -287,7 +287,7 @@ class TestRefused:
             rule(0, effect, device=name, uid=f"u-{name.device}") for name in (self.HERE, self.THERE)
         )
         board = board_of(*both, gpu=self.TWO, refused={both[0].name: self.WHY})
-        records = tuple(RuleRecord(one.name, one.uid, str(one.device), effect) for one in both)
+        records = tuple(RuleRecord(rule.name, rule.uid, str(rule.device), effect) for rule in both)
         known = incident(0, rules=records, tainted_at=at(0))
         row = Row(fault_class="gpu", ceiling="NoExecute", mode="enforce")
 
