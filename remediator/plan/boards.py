@@ -26,7 +26,6 @@ from remediator.diagnose.links import remarks
 from remediator.diagnose.readings import NOT_REPORTED, unlisted_gpus
 from remediator.diagnose.scope import (
     gpus_named,
-    is_displaced,
     published_parts,
     with_board_in_slot,
 )
@@ -60,8 +59,8 @@ _NVIDIAS = ".nvidia.com"
 def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Board, ...]:
     """Return a board for each GPU that the report, a slice it misses, an incident or a rule names.
 
-    A GPU that was put into another node is handled by the node that has it now. `disagrees` is that
-    of the policy.
+    A GPU that was put into another node is still one of this node while a rule is left here: only
+    this node's report shows that the rule can go. `disagrees` is that of the policy.
     """
     own = tuple(device for device in view.slices.inventory if _is_own(device, view))
     # What is known of slices may be old: it proves nothing, of any name.
@@ -77,9 +76,6 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
         unbound={**unbound, **view.slices.unbound},
     )
     bound = msgspec.structs.replace(view, slices=slices)
-    # A board that has gone to another node is still one of this node while a rule is left here:
-    # only this node's report shows that the rule can go.
-    left = {rule.gpu for rule in view.stored.rules if _has_left(bound, rule.gpu)}
     gpus = view.agent.report.gpus if view.agent.report else ()
     reported = {gpu.uuid: gpu for gpu in gpus}
     if view.agent.report is not None:
@@ -90,12 +86,7 @@ def bind_boards(view: NodeView, now: datetime, disagrees: str = "") -> tuple[Boa
         } | reported
     remembered = {incident.spec.uuid for incident in view.stored.incidents if incident.open}
     ruled = {rule.gpu for rule in view.stored.rules}
-    here = {*reported} | {
-        uuid for uuid in remembered | ruled if not view.slices.elsewhere.get(uuid)
-    }
-    here |= left | {
-        rule.gpu for rule in view.stored.rules if is_displaced(rule, bound.slices.inventory)
-    }
+    here = {*reported} | remembered | ruled
     # An incident is named after its GPU, so a UUID of another form can have none.
     uuids = sorted(uuid for uuid in here if GPU_UUID.fullmatch(uuid))
     # A bug in what all GPUs share makes each of them Unknown, with its rules as they stand, and

@@ -11,7 +11,7 @@ its limit. A new cap is a row of `CAPS`, with its test. What a user, the pods of
 fleet defer is a brake (`brakes`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal
@@ -36,6 +36,7 @@ from remediator.plan.clocks import start_of_within, true_since
 from remediator.plan.pods import why_pods_incomplete
 from remediator.plan.signals import is_new
 from remediator.plan.stages import DeferredBy
+from remediator.plan.view import RefusedRule
 from remediator.plan.words import WAITS_FOR, knows_little, some
 from remediator.policy.duration import spell
 from remediator.policy.table import Policy, Row
@@ -315,10 +316,14 @@ def _refused(finding: Finding) -> Cap | None:
         return None
     stored: dict[Device, Limit] = {rule.device: rule.effect for rule in rules.stored}
     stands = LEVELS[min(LEVELS.index(stored.get(name)) for name in names)]
-    devices = some(name.device for name in names)
-    why = f"the rule of {devices} cannot be written: {found[0].why}"
+    why = refusal_in_words(names, found[0])
     until = min(each.until for each in found)
     return Cap("refused", stands, "NoExecute", why, until, by="RuleRefused")
+
+
+def refusal_in_words(names: Iterable[Device], refusal: RefusedRule) -> str:
+    devices = some(name.device for name in names)
+    return f"the rule of {devices} cannot be written: {refusal.why}"
 
 
 def _evidence(finding: Finding) -> Cap | None:

@@ -28,6 +28,7 @@ from remediator.plan.caps import (
     Finding,
     Limit,
     findings_of,
+    refusal_in_words,
     stronger,
     tainted_since,
 )
@@ -275,6 +276,17 @@ def deferral(board: Board, demands: tuple[Demand, ...]) -> Deferral | None:
     waiting = [demand for demand in demands if demand.deferral]
     furthest = max(waiting, key=lambda demand: EFFECTS.index(demand.goal), default=None)
     return None if furthest is None or isinstance(board.verdict, Healthy) else furthest.deferral
+
+
+def refusal(board: Board, left_out: Collection[Rule]) -> Deferral | None:
+    """Return what waits for an API server that refuses these rules; None for none of them."""
+    found = [why for rule in left_out if (why := board.rules.refusal(rule.device))]
+    if not found:
+        return None
+    strongest = max((rule.effect for rule in left_out), key=EFFECTS.index)
+    why = refusal_in_words([rule.device for rule in left_out], found[0])
+    until = min(each.until for each in found)
+    return Deferral("RuleRefused", f"{strongest} deferred: {why}", until)
 
 
 def _demands_that_evict(demands: tuple[Demand, ...]) -> list[Demand]:

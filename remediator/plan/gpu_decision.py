@@ -19,6 +19,7 @@ tainted and still counts against the budgets, which are counted from what is sto
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import msgspec
 
@@ -145,7 +146,8 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     return _ignore(known, _end(known) or _keep_unknown(known) or _verify(known))
 
 
-class _Known(msgspec.Struct, frozen=True, kw_only=True):
+# `dict=True`: a cached_property keeps its value in the instance's dict, which a Struct lacks.
+class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What is known of one incident, whatever is done about it."""
 
     board: Board
@@ -159,7 +161,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     now: datetime
 
-    @property
+    @cached_property
     def confirmed(self) -> intent.IntentRecord | None:
         """A user's confirmation that the GPU is repaired, while it counts."""
         return overrides.in_force(self.record.intents, "RepairConfirmed")
@@ -167,15 +169,28 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
     def rules(self, demands: tuple[Demand, ...], kept: tuple[Rule, ...]) -> tuple[Rule, ...]:
         """Return the rules that faults demand, and what no proof has ended; under a hold, none."""
         board, incident = self.board, self.incident
-        if overrides.in_force(self.record.intents, "Hold"):
-            return effects.strongest_rules(board, incident, (), kept)
-        held = (
-            ()
-            if self.confirmed
-            else unproven_faults(board, incident, self.policy, self.record.confirmation)
-        )
-        unproven = effects.demands_of(board, incident, held, self.policy, self.now)
-        return effects.strongest_rules(board, incident, (*demands, *unproven), kept)
+        demands = () if self.hold else (*demands, *self.unproven)
+        return effects.strongest_rules(board, incident, demands, kept)
+
+    @cached_property
+    def hold(self) -> intent.IntentRecord | None:
+        return overrides.in_force(self.record.intents, "Hold")
+
+    @cached_property
+    def unproven(self) -> tuple[Demand, ...]:
+        """What the incident holds against a GPU that reports no fault."""
+        board, incident, policy = self.board, self.incident, self.policy
+        if self.confirmed:
+            return ()
+        faults = unproven_faults(board, incident, policy, self.record.confirmation)
+        return effects.demands_of(board, incident, faults, policy, self.now)
+
+    @cached_property
+    def refusal(self) -> Deferral | None:
+        """What waits for an API server that refuses a rule which no fault demands now."""
+        follow = effects.refusal(self.board, self.taints.refused)
+        waits = (each.deferral for each in self.unproven if each.cap.name == "refused")
+        return follow or (None if self.hold else next(waits, None))
 
     def demanding(self, course: Course, **fields: object) -> Demanded:
         """Return the answer of a course; rules are none unless they are given."""
@@ -217,7 +232,14 @@ def _elsewhere(board: Board, standing: tuple[Rule, ...], policy: Policy, now: da
         taints = hardware.follow_names(board, current, standing, (), policy, now)
     where = board.presence.decided_by
     course = Course(kind="elsewhere", reason=f"its incident is handled by {where}")
-    return Demanded(uuid=board.uuid, course=course, rules=taints.kept, renamed=taints.renamed)
+    refused = effects.refusal(board, taints.refused)  # only for when it is tried again
+    return Demanded(
+        uuid=board.uuid,
+        course=course,
+        rules=taints.kept,
+        renamed=taints.renamed,
+        deferrals=(refused,) if refused else (),
+    )
 
 
 def _record(
@@ -304,6 +326,7 @@ def _keep_unknown(known: _Known) -> Demanded | None:
         Course(kind="unknown", reason=reason),
         eviction=EvictionDemand(notice=effects.notice_of([row])),
         rules=known.rules((), known.taints.kept),
+        deferrals=(known.refusal,) if known.refusal else (),
         wake=known.first_wake(gone),
     )
 
@@ -338,8 +361,7 @@ def _verify(known: _Known) -> Demanded:
 
 def _stand(known: _Known, wake: Wake | None, unproven: str, *, verified: bool) -> Demanded:
     """Return what the faults of an incident demand that goes on."""
-    board, incident, demands = known.board, known.incident, known.demands
-    hold = overrides.in_force(known.record.intents, "Hold")
+    board, incident, demands, hold = known.board, known.incident, known.demands, known.hold
     # A hold keeps what stands: nothing new is demanded as long as it counts.
     rules = known.rules(demands, known.taints.firm)
     devices = () if hold else effects.devices_to_evict(demands)
@@ -364,16 +386,18 @@ def _stand(known: _Known, wake: Wake | None, unproven: str, *, verified: bool) -
         ),
         repair=msgspec.structs.replace(repair, needs="human") if verified else repair,
         record=msgspec.structs.replace(known.record, would=effects.would(demands)),
-        deferrals=_deferrals(known, hold),
+        deferrals=_deferrals(known),
     )
 
 
-def _deferrals(known: _Known, hold: intent.IntentRecord | None) -> tuple[Deferral, ...]:
-    held, waits = (), effects.deferral(known.board, known.demands)
-    if hold:
-        why = f"new actions deferred: {intent.in_words(hold.kind, hold)}"
-        held = (Deferral("Human", why),)
-    return (*held, waits) if waits else held
+def _deferrals(known: _Known) -> tuple[Deferral, ...]:
+    held = None
+    if known.hold:
+        why = f"new actions deferred: {intent.in_words(known.hold.kind, known.hold)}"
+        held = Deferral("Human", why)
+    waits, refused = effects.deferral(known.board, known.demands), known.refusal
+    found = (held, waits, None if waits and refused and waits.by == refused.by else refused)
+    return tuple(deferral for deferral in found if deferral)
 
 
 def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]:

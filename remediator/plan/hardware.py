@@ -47,6 +47,8 @@ class Taints(msgspec.Struct, frozen=True, kw_only=True):
     """Those that follow tainted hardware to another name."""
     parts: tuple[Hardware, ...] = ()
     """The hardware that the incident has tainted."""
+    refused: tuple[Rule, ...] = ()
+    """Those that would follow it, and that the API server refuses to store."""
     extends: bool = False
     """A rule will be created where nothing keeps work away now."""
 
@@ -67,12 +69,15 @@ def follow_names(  # noqa: PLR0917 - the facts, and when
     parts = tainted_hardware(board, incident, now, demands, gone)
     # What has recovered gets no new rule: the last one may be gone, and the end not stored yet.
     recovered = recovery.is_proven(board, incident, policy, now)
-    renamed = () if recovered else _rules_under_new_names(board, incident, parts, standing, policy)
+    found = () if recovered else _rules_under_new_names(board, incident, parts, standing, policy)
+    refused = tuple(rule for rule in found if board.rules.refusal(rule.device))
+    renamed = tuple(rule for rule in found if rule not in refused)
     has = {rule.device for rule in board.rules.stored if _restricts(rule.effect)}
     return Taints(
         kept=with_new_names(standing, renamed),
         firm=with_new_names(firm, renamed),
         renamed=renamed,
+        refused=refused,
         parts=parts if recovered else _without_freed(board, incident, parts, policy),
         extends=any(rule.device not in has for rule in renamed),
     )
@@ -277,7 +282,7 @@ def _rules_under_new_names(
     names = (*(record.device for record in incident.status.scope.rules), *map(str, has))
     pools = {name.rpartition("/")[0] for name in names} if policy.disagrees else set[str]()
     for part, device in _devices_of(parts, board):
-        if device.device in has or board.rules.refusal(device.device):
+        if device.device in has:
             continue
         rule = _rule(board, incident, part, device)
         name, ceiling = str(device.device), _ceiling(rule, board, policy)

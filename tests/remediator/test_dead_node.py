@@ -8,7 +8,19 @@ from exporter.model.node_health import GpuHealth
 from remediator.diagnose.fault import Unknown
 from remediator.plan.boards import bind_boards
 from remediator.plan.view import NodeView
-from tests.remediator.builders import LASTS, NODE, Stored, at, dead, gpu, uuid, view
+from tests.remediator.builders import (
+    LASTS,
+    NODE,
+    Stored,
+    at,
+    dead,
+    gpu,
+    report,
+    uuid,
+    view,
+    with_fields,
+)
+from tests.remediator.plan.handover import reconciled
 from tests.remediator.playing import settle, tick
 
 DAY = 86400.0
@@ -131,3 +143,43 @@ def test_what_it_reports_there_is_read_though_its_health_is_doubted() -> None:
     assert isinstance(board.verdict, Unknown)
     assert board.gpu is not None
     assert board.unusable == ""
+
+
+DISPUTED = view(
+    report=report(),
+    pods=(),
+    elsewhere={uuid(0): ("node-b",)},
+    inventory=view(dead()).slices.inventory,
+)
+"""It is lost in node-a, whose report misses it by now, and a dead node publishes it as well."""
+
+
+def test_a_node_that_decides_about_it_and_reports_it_no_more_reads_what_a_user_says() -> None:
+    stored = lost()
+    stored.intend("Ignore", LASTS)
+
+    settle(stored, DISPUTED, 10)
+
+    assert effects(stored) == {}
+
+
+def test_its_call_for_repair_stands_while_it_decides_about_it() -> None:
+    stored = Stored()
+    for second in (1, 5, 70):
+        called = reconciled(stored, view(dead(), pods=()), second)
+    assert called[0] == "True"
+
+    assert reconciled(stored, DISPUTED, 80) == called
+
+
+def test_a_call_stands_while_its_node_is_silent_and_another_one_decides() -> None:
+    stored = Stored()
+    for second in (1, 5, 70):
+        called = reconciled(stored, view(dead(), pods=()), second)
+    settle(stored, there(), 1000)
+    assert stored.incident.node == "node-b"
+    silent = with_fields(SILENT, pods=())
+
+    assert reconciled(stored, silent, 1010) == called
+    left = with_fields(DISPUTED, decided_by={uuid(0): "node-b"}, inventory=())
+    assert reconciled(stored, left, 1020)[0] == "False"

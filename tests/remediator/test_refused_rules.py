@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from exporter.model.node_health import NvlinkHealth
 from remediator.model.taint_rule import rule_name
 from remediator.plan.steps import ChangeRule, CreateRule
 from remediator.plan.view import NodeView, RefusedRule
@@ -11,6 +12,7 @@ from tests.remediator.builders import (
     Stored,
     action,
     at,
+    gpu,
     mig_gpu,
     policy,
     published,
@@ -28,6 +30,12 @@ WELL = view(mig_gpu(0, slices=2, epoch=2, epoch_started=at(20), recovery_action=
 def with_refusals(seen: NodeView, *names: str) -> NodeView:
     why = RefusedRule("403 Forbidden", at(1e6))
     return with_fields(seen, refused=dict.fromkeys(names, why))
+
+
+def deferred(stored: Stored) -> str:
+    """Return why something is deferred, as the incident says it."""
+    conditions = {each.type: each for each in stored.incident.status.conditions}
+    return f"{conditions['Deferred'].reason}: {conditions['Deferred'].message}"
 
 
 FIRST_REFUSED = with_refusals(SICK, rule_name(SLICES[0]))
@@ -61,6 +69,33 @@ def test_while_the_gpu_is_unknown_its_taint_follows_to_no_device_that_is_refused
     settle(stored, with_fields(FIRST_REFUSED, stale="its agent is silent"), 5)
 
     assert stored.effects() == {SLICES[1].device: "NoSchedule"}
+    assert "403 Forbidden" in deferred(stored)
+
+
+def test_an_incident_that_waits_for_a_user_says_which_rule_cannot_be_made_again() -> None:
+    stored, sticky = Stored(), policy(sticky=True)
+    for second in (1, 5):
+        settle(stored, SICK, second, sticky)
+    stored.rules.clear()
+    names = [rule_name(name) for name in SLICES]
+
+    for second in (20, 30, 700):
+        settle(stored, with_refusals(WELL, *names), second, sticky)
+
+    assert stored.effects() == {}
+    assert "RuleRefused: " in deferred(stored)
+    assert "NoSchedule deferred: the rule of " in deferred(stored)
+
+
+def test_so_does_one_whose_end_nobody_has_seen() -> None:
+    down, unread = NvlinkHealth(up=(0,), down=(1,), failed=(1,)), NvlinkHealth()
+    stored, name = Stored(), rule_name(published(gpu(0))[0].device)
+
+    for second, links in ((1, down), (2, down), (30, unread)):
+        settle(stored, with_refusals(view(gpu(0, nvlink=links)), name), second)
+
+    assert "verifying" not in stored.incident.status.message
+    assert "NoSchedule deferred: the rule of " in deferred(stored)
 
 
 def test_a_refused_rule_is_lowered_and_removed_all_the_same() -> None:
