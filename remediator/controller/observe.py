@@ -204,6 +204,7 @@ class Cluster:
                 unread=self.informers.incidents.unreadable,
                 rules_served=served,
                 refused=self.writer.refused_rules.refusals(self._now()),
+                irremovable=self.writer.refused_rules.refusals(self._now(), freeing=True),
             ),
             usage=msgspec.structs.replace(view.usage, refusals=self.writer.evictions.refusals()),
             clock_doubt=self._clock_doubt(),

@@ -1,9 +1,9 @@
-"""Which taint rules the API server does not let us create or raise, and when each is tried again.
+"""Which taint rules the API server does not let us write or delete, and when each is tried again.
 
 An admission policy may refuse one rule, or an object that is not ours have its name. Decisions then
-go on without that rule (`plan.caps`), and incidents name the reason. An answer that another try may
-change at once, such as a conflict, is no refusal; and what may not be lowered or removed may still
-be raised.
+go on without that step, and incidents name the reason. An answer that another try may change at
+once, such as a conflict, is no refusal. What may not be lowered or removed may still be raised, and
+the other way round.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,37 +40,41 @@ class RefusedRules:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._refusals: dict[str, _Refusal] = {}
-        """By name of the rule."""
+        self._refusals: dict[tuple[str, bool], _Refusal] = {}
+        """By name of the rule, and whether the step was to lower or remove it."""
 
     def on_failed(self, step: Step, error: ApiError) -> None:
-        """Note the rule of a step that was to create or raise it, and was refused."""
-        if frees(step) or (error.reason != NAME_TAKEN and error.status not in REFUSING):
+        """Note the rule of a step that was refused."""
+        if error.reason != NAME_TAKEN and error.status not in REFUSING:
             return
         now = self._clock()
         why = error.message
         if error.reason != NAME_TAKEN:
             why = "; ".join((why.partition(": ")[2] or why, *error.causes))
         for name in _names(step):
-            before = self._refusals.get(name)
+            key = (name, frees(step))
+            before = self._refusals.get(key)
             times = before.times if before else 0
             wait = min(FIRST_WAIT * 2 ** min(times, 16), LONGEST_WAIT)
-            self._refusals[name] = _Refusal(now + wait, times + 1, why[:WHY_LIMIT])
+            self._refusals[key] = _Refusal(now + wait, times + 1, why[:WHY_LIMIT])
 
     def on_done(self, step: Step) -> None:
         for name in _names(step):
-            self._refusals.pop(name, None)
+            self._refusals.pop((name, frees(step)), None)
 
-    def refusals(self, at: datetime) -> Mapping[str, RefusedRule]:
-        """Return by name the rules that are not tried again yet; `at` is the time by our clock."""
+    def refusals(self, at: datetime, *, freeing: bool = False) -> Mapping[str, RefusedRule]:
+        """Return by name the rules that are not tried again yet; `at` is the time by our clock.
+
+        `freeing`: those that are to be lowered or removed; else those to create or raise.
+        """
         now = self._clock()
-        for name, refusal in list(self._refusals.items()):
+        for key, refusal in list(self._refusals.items()):
             if now >= refusal.again_at + FORGOTTEN_AFTER:
-                self._refusals.pop(name, None)
+                self._refusals.pop(key, None)
         return {
             name: RefusedRule(refusal.why, at + timedelta(seconds=refusal.again_at - now))
-            for name, refusal in list(self._refusals.items())
-            if now < refusal.again_at
+            for (name, lowers), refusal in list(self._refusals.items())
+            if lowers == freeing and now < refusal.again_at
         }
 
 

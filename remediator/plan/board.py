@@ -111,7 +111,9 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
     foreign: tuple[ForeignRule, ...] = ()
     """Rules that are not Draguard's."""
     refused: Mapping[str, RefusedRule] = {}
-    """By name: rules of ours, on any board, of which a write was refused."""
+    """By name: rules of ours, on any board, that may not be created or raised now."""
+    irremovable: Mapping[str, RefusedRule] = {}
+    """The same for those that may not be lowered or removed."""
 
     def refusal(self, device: Device) -> RefusedRule | None:
         """Return why the rule of a device is not as it should be, None where it can be written."""

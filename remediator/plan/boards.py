@@ -268,6 +268,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
             known=view.stored.rules_served and not view.blind.get("rules"),
             foreign=tuple(rule for rule in view.stored.foreign if any(map(rule.selects, devices))),
             refused=view.stored.refused,
+            irremovable=view.stored.irremovable,
         ),
         users=Users(
             holders=holders,

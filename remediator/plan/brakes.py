@@ -29,6 +29,7 @@ from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.board import Board
 from remediator.plan.clocks import request_in_this_stay
 from remediator.plan.correlation import Waves
+from remediator.plan.effects import refused_removal
 from remediator.plan.evictions import requestable_pods
 from remediator.plan.hardware import with_new_names
 from remediator.plan.pods import devices_drained_elsewhere, not_looked_at, why_not_yet
@@ -438,10 +439,11 @@ def _grant_or_nothing(
 
 def _grant(board: Board, demanded: Demanded, stored: Iterable[Rule], account: Account) -> Granted:
     """Return what one GPU gets, and count what begins for it."""
+    kept = refused_removal(board, demanded.rules)
     granted = Granted(
         demanded=demanded,
         rules=demanded.rules,
-        deferrals=demanded.deferrals,
+        deferrals=(*demanded.deferrals, kept) if kept else demanded.deferrals,
         evicts=demanded.eviction.devices,
     )
     # Most GPUs need nothing.

@@ -35,7 +35,7 @@ from remediator.plan.caps import (
 from remediator.plan.pods import drained_in_words
 from remediator.plan.signals import is_new
 from remediator.plan.stages import Deferral, Notice, Wake
-from remediator.plan.words import severity
+from remediator.plan.words import severity, some
 from remediator.policy.table import Evict, Policy, Row, mildest_eviction
 
 
@@ -287,6 +287,23 @@ def refusal(board: Board, left_out: Collection[Rule]) -> Deferral | None:
     why = refusal_in_words([rule.device for rule in left_out], found[0])
     until = min(each.until for each in found)
     return Deferral("RuleRefused", f"{strongest} deferred: {why}", until)
+
+
+def refused_removal(board: Board, desired: Iterable[Rule]) -> Deferral | None:
+    """Return what waits for an API server that keeps more than what is desired; None: nothing."""
+    allowed: dict[Device, Limit] = {rule.device: rule.effect for rule in desired}
+    stuck = {
+        rule.device: why
+        for rule in board.rules.stored
+        if LEVELS.index(allowed.get(rule.device)) < LEVELS.index(rule.effect)
+        and (why := board.rules.irremovable.get(rule.name))
+    }
+    if not stuck:
+        return None
+    named = some(device.device for device in stuck)
+    first = next(iter(stuck.values()))
+    why = f"the rule of {named} cannot be removed or lowered: {first.why}"
+    return Deferral("RuleRefused", why, min(each.until for each in stuck.values()))
 
 
 def _demands_that_evict(demands: tuple[Demand, ...]) -> list[Demand]:

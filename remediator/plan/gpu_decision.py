@@ -192,6 +192,18 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         waits = (each.deferral for each in self.unproven if each.cap.name == "refused")
         return follow or (None if self.hold else next(waits, None))
 
+    @cached_property
+    def deferrals(self) -> tuple[Deferral, ...]:
+        """What waits whatever the others do: for a user, for a cap, for the API server."""
+        human = None
+        if self.hold:
+            why = f"new actions deferred: {intent.in_words(self.hold.kind, self.hold)}"
+            human = Deferral("Human", why)
+        cap, refusal = effects.deferral(self.board, self.demands), self.refusal
+        again = cap is not None and refusal is not None and cap.by == refusal.by
+        found = (human, cap, None if again else refusal)
+        return tuple(deferral for deferral in found if deferral)
+
     def demanding(self, course: Course, **fields: object) -> Demanded:
         """Return the answer of a course; rules are none unless they are given."""
         standard = {
@@ -386,18 +398,8 @@ def _stand(known: _Known, wake: Wake | None, unproven: str, *, verified: bool) -
         ),
         repair=msgspec.structs.replace(repair, needs="human") if verified else repair,
         record=msgspec.structs.replace(known.record, would=effects.would(demands)),
-        deferrals=_deferrals(known),
+        deferrals=known.deferrals,
     )
-
-
-def _deferrals(known: _Known) -> tuple[Deferral, ...]:
-    held = None
-    if known.hold:
-        why = f"new actions deferred: {intent.in_words(known.hold.kind, known.hold)}"
-        held = Deferral("Human", why)
-    waits, refused = effects.deferral(known.board, known.demands), known.refusal
-    found = (held, waits, None if waits and refused and waits.by == refused.by else refused)
-    return tuple(deferral for deferral in found if deferral)
 
 
 def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]:

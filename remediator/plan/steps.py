@@ -119,15 +119,9 @@ def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> l
 
     A status records what is stored, so it follows the rules: beside a rule that is written here,
     only what was found is recorded, and phase, dates and conditions wait for the next decision. A
-    rule that was refused is none of these: until it is tried again, it is only lowered or removed.
+    step that was refused is none of these until it is tried again.
     """
-    refused = board.rules.refused
-    steps = [
-        step
-        for step in _steps(board, planned)
-        if not (isinstance(step, CreateRule | ChangeRule) and step.rule.name in refused)
-        or frees(step)
-    ]
+    steps = [step for step in _steps(board, planned) if not _is_refused(board, step)]
     incident = planned.incident
     # An opening takes two writes: the API server ignores a status in the request that creates the
     # object.
@@ -146,6 +140,16 @@ def steps_of(board: Board, planned: Planned, status: IncidentStatus | None) -> l
             WriteStatus(stored, new_status, count_spared(board, planned) if begins else ())
         )
     return steps
+
+
+def _is_refused(board: Board, step: Step) -> bool:
+    match step:
+        case CreateRule(rule) | ChangeRule(_, rule) if not frees(step):
+            return rule.name in board.rules.refused
+        case ChangeRule(stored, _) | DeleteRule(stored):
+            return stored.name in board.rules.irremovable
+        case _:
+            return False
 
 
 def _steps(board: Board, planned: Planned) -> Iterable[Step]:

@@ -218,7 +218,7 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedRule(msgspec.Struct, frozen=True):
-    """A taint rule that the API server did not let us write as it was to be."""
+    """A taint rule that the API server did not let us write, or delete, as it was to be."""
 
     why: str
     until: datetime
@@ -245,7 +245,9 @@ class StoreView(msgspec.Struct, frozen=True, kw_only=True):
     foreign: tuple[ForeignRule, ...] = ()
     """Rules that are not Draguard's and select a device of this node."""
     refused: Mapping[str, RefusedRule] = {}
-    """By name, on any node: rules of ours of which a write was refused."""
+    """By name, on any node: rules of ours that may not be created or raised now."""
+    irremovable: Mapping[str, RefusedRule] = {}
+    """The same for those that may not be lowered or removed."""
 
 
 class UsageView(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from exporter.model.node_health import NvlinkHealth
 from remediator.model.taint_rule import rule_name
 from remediator.plan.steps import ChangeRule, CreateRule
 from remediator.plan.view import NodeView, RefusedRule
+from remediator.policy.table import Policy
 from tests.remediator.builders import (
     Stored,
     action,
@@ -112,6 +113,23 @@ def test_a_refused_rule_is_lowered_and_removed_all_the_same() -> None:
     off = with_refusals(SICK, *(rule_name(name) for name in SLICES))
     settle(stored, off, 7, policy(mode="off"))
     assert stored.effects() == {}
+
+
+@pytest.mark.parametrize("rows", [policy(ceiling="NoSchedule"), policy(mode="off")])
+def test_a_rule_that_may_not_be_lowered_or_removed_stands_and_its_incident_knows_why(
+    rows: Policy,
+) -> None:
+    stored, seen = Stored(), SICK
+    for second in (1, 5):
+        settle(stored, seen, second)
+    first = rule_name(SLICES[0])
+    why = {first: RefusedRule("403 Forbidden", at(1e6))}
+
+    settle(stored, with_fields(SICK, irremovable=why), 6, rows)
+
+    assert stored.effects()[SLICES[0].device] == "NoExecute"
+    assert stored.effects().get(SLICES[1].device) != "NoExecute"
+    assert f"{SLICES[0].device} cannot be removed or lowered: 403 Forbidden" in deferred(stored)
 
 
 @pytest.mark.parametrize("wait", [0, 60])

@@ -232,8 +232,13 @@ def test_a_rule_that_may_not_be_deleted_stays_alone_until_it_may(room: SlicedRoo
     room.heals()
     assert room.api.effects().keys() == {NAMES[0]}
     assert room.status["phase"] == "Verifying"
+    assert room.deferral() == (
+        "RuleRefused",
+        f"the rule of {NAMES[0]} cannot be removed or lowered: 403: no",
+    )
 
     room.api.admits = admits_all
+    room.elapsed.seconds += LONGEST_WAIT
     room.look(timedelta(hours=2))
     assert room.api.effects() == {}
     assert room.status["phase"] == "Recovered"
@@ -304,3 +309,7 @@ class TestTheMemory:
         memory.on_failed(step, self.REFUSED)
 
         assert memory.refusals(at(0)) == {}
+        assert memory.refusals(at(0), freeing=True).keys() == {rule(0).name}
+
+        memory.on_done(step)
+        assert memory.refusals(at(0), freeing=True) == {}
