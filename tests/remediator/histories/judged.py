@@ -10,7 +10,15 @@ from remediator.diagnose.fault import NEAR, SEVERITY, Unknown
 from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
 from remediator.plan.node_decision import NodeDecision, decide_node
 from remediator.plan.stages import Planned
-from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
+from remediator.plan.steps import (
+    ChangeRule,
+    CreateRule,
+    DeleteRule,
+    Step,
+    WriteStatus,
+    frees,
+    gpu_of,
+)
 from remediator.plan.view import NodeView
 from tests.remediator.builders import with_fields
 from tests.remediator.histories.calls import Calls
@@ -45,6 +53,7 @@ class Judged(Played):
         self._budget_holds(decision.steps, before)
         held = self.stopped or self.paused
         self.calls.judge(self.calm, decision, self.options, self.plan, held)
+        self._what_is_refused_is_not_tried(decision)
         if self.afresh:
             self._order_of_observation_does_not_matter(seen, decision)
 
@@ -234,6 +243,13 @@ class Judged(Played):
     def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:
         raised = {step.rule.gpu for step in steps if isinstance(step, ChangeRule) and raises(step)}
         assert not raised - before or len(before | raised) <= 1
+
+    def _what_is_refused_is_not_tried(self, decision: NodeDecision) -> None:
+        for step in decision.steps:
+            if isinstance(step, CreateRule | ChangeRule) and not frees(step):
+                assert step.rule.name not in self.not_made, step
+            elif isinstance(step, ChangeRule | DeleteRule):
+                assert step.stored.name not in self.not_removed, step
 
     def _order_of_observation_does_not_matter(self, seen: NodeView, decision: NodeDecision) -> None:
         turned = _turned_round(self.over(self.calm, seen))

@@ -5,6 +5,7 @@ from hypothesis.stateful import rule
 
 from remediator.model.incident import with_intent
 from remediator.model.intent import KINDS, Intent, Kind
+from remediator.model.taint_rule import rule_name
 from remediator.policy.place import Area
 from remediator.policy.table import Mode
 from remediator.policy.windows import Exemption, Once, Window
@@ -64,6 +65,20 @@ class Outside(AcrossStays):
         if devices:
             device = devices[which % len(devices)]
             del self.calm.rules[device], self.dying.rules[device]
+        self.then(then, dies)
+
+    @rule(
+        which=st.integers(0, 15),
+        what=st.sampled_from(["made", "removed", "anything", "nothing"]),
+        then=THEN,
+        dies=DIES,
+    )
+    def an_admission_policy_refuses(self, which: int, what: str, then: float, dies: int) -> None:
+        """One rule may not be created or raised, or not be lowered or removed."""
+        published = sorted(part.device for part in self.machine.published())
+        names = {rule_name(published[which % len(published)])} if published else set[str]()
+        self.not_made = frozenset(names if what in {"made", "anything"} else ())
+        self.not_removed = frozenset(names if what in {"removed", "anything"} else ())
         self.then(then, dies)
 
     @rule(stopped=st.booleans(), then=THEN, dies=DIES)

@@ -26,7 +26,7 @@ from remediator.plan.steps import (
     OpenIncident,
     Step,
 )
-from remediator.plan.view import Fleet, NodeView
+from remediator.plan.view import Fleet, NodeView, RefusedRule
 from remediator.policy.table import AT_ONCE, SHIPPED, Policy
 from remediator.policy.windows import Window
 from tests.remediator.builders import Stored, policy, with_fields
@@ -43,6 +43,8 @@ LOOKS, MORE_LOOKS = 14, 14
 """Moments at which a world that stands still is looked at: the first are further and further apart,
 up to months, the others when it asks for it. An eviction's time only counts while it is tried."""
 SHORTLY = timedelta(milliseconds=1)
+TRIED_AGAIN = timedelta(seconds=60)
+"""When a rule that the API server refused is tried again."""
 CHANGES = (CreateRule, ChangeRule, DeleteRule, OpenIncident)
 
 
@@ -64,6 +66,9 @@ class Played(RuleBasedStateMachine):
         self.options = OFF
         self.stopped = ""
         self.window: tuple[Window, ...] = ()
+        self.not_made: frozenset[str] = frozenset()
+        self.not_removed: frozenset[str] = frozenset()
+        """Names of rules that the API server refuses to create or raise; to lower or remove."""
         self.tainted_since: dict[tuple[str, str], float] = {}
         """By the UID of a rule that keeps work away, and its GPU or its slice."""
         self.clock_set_at = -1e9
@@ -143,7 +148,8 @@ class Played(RuleBasedStateMachine):
             same = first.get(kind) == second.get(kind)
             assert same or _one_gives_pods_time(*self.both(), kind), (first, second)
         if all(row.mode == "off" for row in self.policy.rows) and not self.disagrees:
-            assert not self.calm.rules, "off leaves nothing behind"
+            left = {rule.name for rule in self.calm.rules.values()}
+            assert left <= self.not_removed, "off leaves nothing behind"
         self.sound = True
 
     def teardown(self) -> None:
@@ -174,7 +180,7 @@ class Played(RuleBasedStateMachine):
         assert wake_at is None or wake_at > self.clock, "looked at again for nothing"
         own = enforces(self.policy.at(self.clock))
         if self.enforced:
-            self.taints.stand(self.calm, seen, decision, keeps_only=not own)
+            self.taints.stand(self.calm, self.over(self.calm, seen), decision, keeps_only=not own)
         if own:
             self.taints.miss_nothing(self.calm, seen, decision)
         self.judge_rest()
@@ -221,7 +227,12 @@ class Played(RuleBasedStateMachine):
 
     def over(self, stored: Stored, seen: NodeView) -> NodeView:
         """Return a view with what is stored in it, on the Node as well."""
-        view = stored.over(seen)
+        until = self.clock + TRIED_AGAIN
+        refused, stuck = (
+            {name: RefusedRule("by a policy", until) for name in names}
+            for names in (self.not_made, self.not_removed)
+        )
+        view = with_fields(stored.over(seen), refused=refused, irremovable=stuck)
         if view.facts is None:
             return view
         stated = tuple(stored.conditions.values())

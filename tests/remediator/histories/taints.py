@@ -5,7 +5,7 @@ from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import faults_of
 from remediator.model.incident import Incident
-from remediator.model.taint_rule import EFFECTS, EVICTING
+from remediator.model.taint_rule import EFFECTS, EVICTING, rule_name
 from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import ChangeRule, CreateRule, Step
 from remediator.plan.view import NodeView
@@ -103,7 +103,12 @@ class Taints:
                 )
                 mine = gpu == planned.uuid and (gpu in meant or made_of)
                 if mine or device.uuid in slices:
-                    assert device.device in has, f"{device.device} of {incident.name} is free"
+                    refused = rule_name(device.device) in seen.stored.refused
+                    because = {each.by for each in planned.granted.deferrals}
+                    known = refused and "RuleRefused" in because
+                    assert device.device in has or known, (
+                        f"{device.device} of {incident.name} is free"
+                    )
 
     def miss_nothing(self, stored: Stored, seen: NodeView, decision: NodeDecision) -> None:
         """Check that each device of a GPU that is gravely sick is tainted, or a brake says why not.
