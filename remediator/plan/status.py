@@ -365,12 +365,17 @@ def _eviction(
 def _recovery(
     board: Board, planned: Planned, incident: Incident, now: datetime, *, news: bool
 ) -> RecoveryStatus:
+    untaint = "OnConfirmation" if planned.record.sticky else "Automatic"
+    if planned.course.kind == "closes":
+        # A rule that cannot be removed yet restarts no soak that is over: those that are gone would
+        # be made again.
+        return msgspec.structs.replace(incident.status.recovery, untaint=untaint)
     # Health that may not be proves nothing until the end of each fault is seen.
     word = in_force(planned.record.intents, "RepairConfirmed")
     unseen = why_unknown(board, incident, word)
     soak = clocks.Soak() if unseen else clocks.soak(board, incident.status, now, news=news)
     return RecoveryStatus(
-        untaint="OnConfirmation" if planned.record.sticky else "Automatic",
+        untaint=untaint,
         healthy_since=soak.since,
         confirmed_at=soak.confirmed_at,
         soak_epoch=soak.epoch,

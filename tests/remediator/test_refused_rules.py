@@ -132,6 +132,19 @@ def test_a_rule_that_may_not_be_lowered_or_removed_stands_and_its_incident_knows
     assert f"{SLICES[0].device} cannot be removed or lowered: 403 Forbidden" in deferred(stored)
 
 
+def test_a_rule_that_may_not_be_removed_brings_back_none_that_is_gone() -> None:
+    """By the node's date, health began later than was recorded, and has held long enough."""
+    stored = Stored()
+    for second, seen in ((1, SICK), (5, SICK), (30, WELL)):
+        settle(stored, seen, second)
+    later = mig_gpu(0, slices=2, epoch=2, epoch_started=at(20), recovery_action=action(0, 40, 1000))
+    why = {rule_name(SLICES[0]): RefusedRule("403 Forbidden", at(1e6))}
+
+    for second in (1000, 1001):
+        settle(stored, with_fields(view(later), irremovable=why), second)
+        assert stored.effects().keys() == {SLICES[0].device}
+
+
 @pytest.mark.parametrize("wait", [0, 60])
 def test_it_is_made_once_it_is_tried_again(wait: int) -> None:
     stored = Stored()
