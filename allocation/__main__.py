@@ -214,7 +214,8 @@ class Explainer:
         )
         self._looked_at = monotonic()
         news = self._reporter.look(pods, claims, look.findings, snapshot.at)
-        turns = in_turn(news, lambda event: event.namespace)
+        # What was posted before takes no turn of what is new.
+        turns = in_turn(self._recorder.due(news), lambda event: event.namespace)
         for event in turns if self._settings.events else ():
             self._recorder.record(event, snapshot.at)
 

@@ -4,7 +4,7 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime
 from time import monotonic
 from typing import Generic, Literal, TypeVar
@@ -22,6 +22,8 @@ REFUSALS = frozenset({400, 403, 404, 422})
 """HTTP statuses that last: a quota, a namespace that ends, a right that lacks."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 10.0, 1800.0
 """Seconds after a refusal in which the same Event is not tried; twice as many after each."""
+_NEVER = 0.0, 0.0
+"""Of an Event that was never recorded, as those are kept that were."""
 
 
 class EventRecorder(Generic[T]):
@@ -67,14 +69,20 @@ class EventRecorder(Generic[T]):
             self._thread.join(2.0)
         self._client.close()
 
+    def due(self, events: Iterable[T]) -> list[T]:
+        """Return those that would be posted if they were recorded now, and there were room."""
+        every, now = [*events], self._elapsed()
+        with self._guard:
+            return [each for each in every if now >= self._recorded.get(each, _NEVER)[1]]
+
     def record(self, event: T, now: datetime) -> None:
         """Have an Event posted unless it was posted before."""
         with self._guard:
-            pause, due = self._recorded.get(event, (0.0, 0.0))
-            if self._elapsed() < due:
+            if not self.due((event,)):
                 return
             full = len(self._waiting) >= self._most
             if not full:
+                pause, _ = self._recorded.get(event, _NEVER)
                 self._recorded[event] = pause, math.inf
                 if len(self._recorded) > self._remembered:
                     self._recorded.pop(next(iter(self._recorded)))
@@ -124,7 +132,7 @@ class EventRecorder(Generic[T]):
     def _retry_later(self, event: T, error: ApiError) -> None:
         """Have an Event posted that is recorded again: after a pause if it was refused."""
         with self._guard:
-            pause, _ = self._recorded.pop(event, (0.0, 0.0))
+            pause, _ = self._recorded.pop(event, _NEVER)
             if error.status in REFUSALS:
                 pause = min(max(2 * pause, SHORTEST_PAUSE), LONGEST_PAUSE)
                 self._recorded[event] = pause, self._elapsed() + pause

@@ -5,6 +5,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 
+import pytest
+
 from allocation.__main__ import Explainer
 from allocation.explainer.settings import Settings
 from tests.allocation.explainer.snapshots import text
@@ -12,7 +14,7 @@ from tests.exporter.running import free_port
 from tests.lab.cluster import await_true
 from tests.remediator.controller.api import PODS, Api, serving
 
-EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 MANY = 100
 """Pods that wait: more than may get an Event at once."""
 
@@ -27,12 +29,12 @@ class Running:
             Settings(kube_server=server, listen=listen, leader_elect=False, event_after=0.0)
         )
 
-    def put(self, name: str, phase: str = "Pending") -> None:
+    def put(self, name: str, phase: str = "Pending", namespace: str = "team") -> None:
         """Put a pod whose claim does not exist."""
         self._api.put(
             PODS,
             name,
-            metadata={"namespace": "team", "creationTimestamp": text(0)},
+            metadata={"namespace": namespace, "creationTimestamp": text(0)},
             spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "missing"}]},
             status={"phase": phase},
         )
@@ -53,10 +55,10 @@ class Running:
             connection.close()
 
     def posts(self) -> int:
-        return self._api.writes.count(("POST", EVENTS))
+        return self._api.writes.count(("POST", EVENTS.format("team")))
 
     def has_event(self, pod: str) -> bool:
-        stored = list(self._api.stored.get(EVENTS, {}).values())
+        stored = list(self._api.stored.get(EVENTS.format("team"), {}).values())
         return pod in {each["regarding"]["name"] for each in stored}
 
 
@@ -91,3 +93,26 @@ def test_what_waits_to_be_posted_is_dropped_where_pods_cannot_be_trusted() -> No
         await_true("a pod that waits has its Event", lambda: explainer.has_event("late"))
         one_under_way = 1
         assert explainer.posts() <= before + one_under_way + 1
+
+
+def test_events_that_were_posted_before_take_no_turn_of_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is room for two at each look."""
+    old = 8
+    for name, value in (("WAITING", 2), ("BETWEEN", 0.1), ("EVENTS_AT_ONCE", float(old))):
+        monkeypatch.setattr(f"allocation.__main__.{name}", value)
+    with running() as (api, explainer):
+        for number in range(old):
+            explainer.put(f"train-{number}")
+        await_true("all of them have their Events", lambda: explainer.posts() == old)
+
+        for number in range(3 * old):
+            if number == old // 2:
+                explainer.put("late")
+            explainer.put(f"other-{number}", namespace="other")
+
+        await_true("a pod that waits has its Event", lambda: explainer.has_event("late"))
+        paths = [path for _, path in api.writes]
+        before_late = paths[old : paths.index(EVENTS.format("team"), old)]
+        assert len(before_late) < old
