@@ -6,6 +6,7 @@ same (`Filter` of plugin DynamicResources in Kubernetes 1.37).
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 import msgspec
 
@@ -18,7 +19,7 @@ from allocation.model.claims import Claim
 from allocation.model.nodes import Node
 from allocation.model.pods import NodeWhy
 from allocation.pools import Pool
-from allocation.reasons import Outcome
+from allocation.reasons import Fault, Outcome
 from allocation.search import Cluster, allocate
 
 
@@ -29,27 +30,28 @@ class Attempt(msgspec.Struct, frozen=True):
     """What closes each node, and by what; None: it is open."""
     outcomes: Mapping[str, Outcome]
     """Of the nodes that are open."""
-    errors: Mapping[str, str]
+    errors: Mapping[str, tuple[Fault, str]]
     """By node: what a search ends with that comes to one, also where a claim is elsewhere."""
 
     @property
-    def error(self) -> str:
-        """Return what ends the attempt; "": nothing does, or the scheduler does not say so."""
-        return min(self.errors.values(), default="") if self.demand.may_end_in_error else ""
+    def error(self) -> tuple[Fault, str] | None:
+        """Return what ends the attempt; None: nothing does, or the scheduler does not say so."""
+        found = self.errors.values() if self.demand.may_end_in_error else ()
+        return min(found, key=itemgetter(1), default=None)
 
 
 def attempt(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: Answers) -> Attempt:
     """Return what the scheduler does on all nodes. Raises NodeSelectorError."""
     away = {node.name: demand.why_not_on(node) for node in nodes}
     outcomes: dict[str, Outcome] = {}
-    errors: dict[str, str] = {}
+    errors: dict[str, tuple[Fault, str]] = {}
     for node in nodes:
         kept = away[node.name]
         if kept is not None and (kept[0] != "ClaimElsewhere" or demand.why_not_searched(node)):
             continue
         found = allocate(demand.claims_on(node), node, cluster, answers)
-        if found.ending == "Fails":
-            errors[node.name] = found.why
+        if fault := found.fault:
+            errors[node.name] = fault, found.why
             if not demand.may_end_in_error:
                 away[node.name] = kept = "OtherResources", ""
         if kept is None:

@@ -126,7 +126,7 @@ def _capacity(look: _Look, spot: Spot) -> _Reasons:
     try:
         lacking = capacity.too_little(requests, spot.device, usage.consumption(spot.name))
     except CapacityError as error:
-        return (Reason("SelectorFails", "capacity", (str(error),)),)
+        return (Reason("Fails", "capacity", (str(error),)),)
     # Only what others have may be given back; a device that is too small stays so.
     return tuple(
         Reason("Capacity", each.name, usage.holders(spot.name) if each.left is not None else ())

@@ -78,7 +78,7 @@ class Enough:
     def _fails(self, demand: Demand, node: Node, cluster: Cluster) -> bool:
         """Whether it does, or may: what is not evaluated here may be an error there."""
         found = allocate(demand.claims_on(node), node, cluster, self._answers)
-        return found.ending in {"Fails", "NotEvaluated"}
+        return found.fault is not None or found.ending == "NotEvaluated"
 
 
 def _touched(before: Scene, after: Scene) -> set[PoolName] | None:

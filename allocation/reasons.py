@@ -16,6 +16,7 @@ Why = Literal[
     "ClassSelector",
     "RequestSelector",
     "SelectorFails",
+    "Fails",
     "NotEvaluated",
     "Capacity",
     "Counters",
@@ -41,8 +42,10 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     """All of them; () can be had."""
 
 
-Ending = Literal["Allocated", "None", "Fails", "NotEvaluated"]
-"""`Fails`: the scheduler gives up on the node with an error. `NotEvaluated`: only it knows."""
+Fault = Literal["SelectorFails", "Fails"]
+"""With what the scheduler gives up on a node: an error of a selector itself, or another one."""
+Ending = Literal["Allocated", "None", Fault, "NotEvaluated"]
+"""`NotEvaluated`: only the scheduler knows."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -52,4 +55,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     devices: tuple[tuple[str, str, Device], ...] = ()
     """Claim, request (`request/alternative`) and device, in the order of the claims."""
     why: str = ""
-    """Of the last two, and of None where it is not only the devices."""
+    """Of all but Allocated; of None where it is not only the devices."""
+
+    @property
+    def fault(self) -> Fault | None:
+        return self.ending if self.ending in ("SelectorFails", "Fails") else None

@@ -39,6 +39,10 @@ class _Failure(Exception):  # noqa: N818 - an outcome, which ends the search
     """The scheduler gives up on the node."""
 
 
+class _SelectorFailure(_Failure):
+    """It does so because a selector ends with an error."""
+
+
 class _Unknown(Exception):  # noqa: N818 - likewise
     """What follows cannot be known here."""
 
@@ -96,6 +100,8 @@ def allocate(claims: Sequence[Claim], node: Node, cluster: Cluster, answers: Ans
     try:
         search = _Search(claims, node, cluster, answers)
         found = search.run()
+    except _SelectorFailure as error:
+        return Outcome("SelectorFails", why=str(error))
     except (_Failure, NodeSelectorError, CapacityError) as error:
         return Outcome("Fails", why=str(error))
     except _Unknown as error:
@@ -352,7 +358,7 @@ def _require_answer(spot: _Spot) -> None:
     """Raise _Failure or _Unknown where a selector says neither yes nor no."""
     doubt = spot.doubt
     if doubt is not None and doubt.why == "SelectorFails":
-        raise _Failure(f"{doubt.what} fails on {spot.name}: {doubt.by[0]}")
+        raise _SelectorFailure(f"{doubt.what} fails on {spot.name}: {doubt.by[0]}")
     if doubt is not None:
         raise _Unknown(f"{doubt.what} is not evaluated on {spot.name}: {doubt.by[0]}")
 

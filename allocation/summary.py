@@ -6,7 +6,7 @@ tainted as well is allocated. A device of another class is none of the candidate
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -17,7 +17,7 @@ from allocation.demand import Demand, resource_of
 from allocation.model.claims import Choice, Claim, Constraint, Request
 from allocation.model.nodes import Node
 from allocation.model.slices import PublishedDevice
-from allocation.reasons import Candidate, Ending, Reason, Why
+from allocation.reasons import Candidate, Ending, Fault, Reason, Why
 from allocation.search import Cluster
 from allocation.selectors.device import names_read
 from exporter.model.device import Device
@@ -25,6 +25,7 @@ from exporter.model.device import Device
 HARDEST: tuple[Why, ...] = (
     "RequestSelector",
     "SelectorFails",
+    "Fails",
     "NotEvaluated",
     "PoolInvalid",
     "PoolIncomplete",
@@ -52,6 +53,8 @@ _BY_SELECTOR = frozenset({"RequestSelector", "SelectorFails"})
 _NOT_MEANT = frozenset({"ClassSelector", "OtherNode"})
 """Of devices that are none of the candidates."""
 
+_FAULTS: frozenset[str] = frozenset(get_args(Fault))
+
 Verdict = Literal[
     "Allocatable",
     "ClassMissing",
@@ -59,12 +62,11 @@ Verdict = Literal[
     "NoNodeChosen",
     "TooFew",
     "TooFewTogether",
-    "Fails",
+    Fault,
     "NotEvaluated",
 ]
 """`NoNodeChosen`: there are devices, for no node that there is. `TooFew`: fewer than requested can
-be had anywhere. `TooFewTogether`: not on one node, or not under the constraints. `Fails`: the
-scheduler gives up with an error."""
+be had anywhere. `TooFewTogether`: not on one node, or not under the constraints."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -118,7 +120,7 @@ class RequestSummary(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     verdict: Verdict
     why: str
-    """Of ClassMissing, NoNodeChosen, Fails and NotEvaluated; of NoDevices: the classes."""
+    """Of ClassMissing, NoNodeChosen, faults and NotEvaluated; of NoDevices: the classes."""
     nodes: Mapping[Ending, int]
     """How many of the nodes that the pod may run on end how."""
     requests: tuple[RequestSummary, ...]
@@ -166,7 +168,7 @@ def summary_of(tried: Attempt, cluster: Cluster, answers: Answers) -> Summary:
     # that rests on it, as does what is not known.
     unknown = sorted(each.why for each in outcomes.values() if each.ending == "NotEvaluated")
     if verdict != "ClassMissing" and tried.error:
-        verdict, why = "Fails", tried.error
+        verdict, why = tried.error
     elif verdict != "ClassMissing" and unknown and not fits:
         verdict, why = "NotEvaluated", unknown[0]
     near = [name for name, _ in look.near.most_common() if tried.away[name] is None]
@@ -281,12 +283,12 @@ class _Look:
         ]
         if kept is None:
             return found
-        # No selector has failed where the scheduler refuses the node before.
-        unmet = "SelectorFails" if kept[0] == "OtherResources" else ""
+        # There was no error where the scheduler refuses the node before.
+        unmet = _FAULTS if kept[0] == "OtherResources" else ()
         return [
             Candidate(
                 each.device,
-                (Reason(*kept), *(reason for reason in each.reasons if reason.why != unmet)),
+                (Reason(*kept), *(reason for reason in each.reasons if reason.why not in unmet)),
             )
             for each in found
         ]

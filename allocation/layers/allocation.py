@@ -21,6 +21,7 @@ WORDS: Mapping[Why, str] = {
     "PoolInvalid": "{n} in invalid pools ({what})",
     "RequestSelector": "{n} do not match {what}{seen}",
     "SelectorFails": "{n} on which {what} fails{by}{seen}",
+    "Fails": "{n} whose {what} is an error{by}",
     "NotEvaluated": "{n} on which {what} cannot be evaluated here{by}",
     "Capacity": "{n} with too little {what}{by}",
     "Counters": "{n} whose {what} is used up{by}",
@@ -58,7 +59,7 @@ ADVICE: Mapping[WaitReason, tuple[str, ...]] = {
     ),
 }
 """Where no single change is enough."""
-INCURABLE = frozenset({"RequestSelector", "SelectorFails", "NotEvaluated", "PoolInvalid"})
+INCURABLE = frozenset({"RequestSelector", "SelectorFails", "Fails", "NotEvaluated", "PoolInvalid"})
 """No waiting takes these away, nor a device that is too small."""
 ON_NODES: frozenset[str] = frozenset(get_args(NodeWhy))
 MOST_NAMED = 3
@@ -92,9 +93,6 @@ def allocation(view: PodView) -> Finding | None:
 def decisive(summary: Summary) -> tuple[WaitReason, RequestSummary | None, Group | None]:
     """Return what keeps most of the devices away that a request may have at all, and which."""
     verdict = summary.verdict
-    if verdict == "Fails":
-        kinds = {group.why for request in summary.requests for group in request.groups}
-        return ("SelectorFails" if "SelectorFails" in kinds else verdict), None, None
     if verdict not in {"TooFew", "TooFewTogether"}:
         return verdict, None, None
     for request in summary.lacking():

@@ -24,6 +24,7 @@ from allocation.selectors.answers import MATCHES, NO_MATCH, Answer, fails, not_e
 from allocation.selectors.comparisons import compares_otherwise
 from allocation.selectors.device import SelectedDevice, looks_at_domains, split_name
 from allocation.selectors.kubernetes_functions import (
+    FAILURES,
     OVERLOADS,
     Message,
     Overload,
@@ -47,8 +48,10 @@ extensions:
 """
 _FAILS = "it fails: "
 """Before what a function of ours raises, as Kubernetes does."""
-_KNOWN_FAILURES = ("NOT_FOUND", "No matching overloads", "OUT_OF_RANGE", "divide by", _FAILS)
-"""Parts of an evaluation's error that Kubernetes reports as one, too."""
+_KNOWN_FAILURE = re.compile(
+    rf"(?:NOT_FOUND|OUT_OF_RANGE): |\w+: (?:No matching overloads|divide by zero|{_FAILS})"
+)
+"""How an evaluation's error begins that Kubernetes reports as one, too; it may quote anything."""
 _LITERAL = re.compile(r"""(?<![A-Za-z0-9_])["']([^"'\\\n]*)["']""")
 _QUANTITIES = re.compile(r"""quantity\(\s*["']([^"']*)["']""")
 _LONGEST = 200
@@ -103,8 +106,8 @@ def _from_cel(value: Any) -> Any:
 
 
 _unsupported: list[str] = []
-"""What functions met in this evaluation that they cannot compute. Of two errors under `||` or `&&`
-the library gives one."""
+"""What functions met in this evaluation that they cannot compute, or for which memory did not
+suffice. Of two errors under `||` or `&&` the library gives one."""
 
 
 def _declarations(overloads: Iterable[Overload]) -> list[Any]:
@@ -142,8 +145,11 @@ def _callback(function: Callable[..., Any]) -> Callable[..., Any]:
         except (UnsupportedError, OddQuantityError) as error:
             _unsupported.append(str(error))
             raise TypeError(str(error)) from None
-        except Exception as error:  # noqa: BLE001 - whatever it is, the expression fails by it
+        except FAILURES as error:
             raise TypeError(f"{_FAILS}{error}") from None
+        except Exception as error:
+            _unsupported.append(type(error).__name__)
+            raise
 
     return call
 
@@ -225,7 +231,7 @@ def _answer_of(found: Any) -> Answer:
     if found.type() == _T.BOOL:
         return MATCHES if found.plain_value() else NO_MATCH
     why = str(found.plain_value())
-    known = found.type() == _T.ERROR and any(part in why for part in _KNOWN_FAILURES)
+    known = found.type() == _T.ERROR and _KNOWN_FAILURE.match(why)
     # It quotes what the expression looks up, which may be long and of each device another.
     why = why[:_LONGEST]
     return fails(why) if known else not_evaluated(f"{found.type().name()}: {why}")

@@ -1,8 +1,8 @@
 """Functions of Kubernetes' own CEL libraries (k8s.io/apiserver v0.37.1, pkg/cel/library): a table.
 
 Quantities and versions cross as messages that have one text for each value, so that `==` holds.
-What a function raises makes the expression fail, as in Kubernetes; `UnsupportedError` and
-`OddQuantityError` say that Kubernetes would go on. Pure.
+What a function raises of `FAILURES` makes the expression fail, as in Kubernetes; `UnsupportedError`
+and `OddQuantityError` say that Kubernetes would go on. Anything else is a fault of our own. Pure.
 """
 
 import functools
@@ -19,6 +19,13 @@ from allocation.selectors.semver import SemverError
 MessageKind = Literal["quantity", "semver"]
 Kind = Literal[MessageKind, "string", "int", "double", "bool", "list", "strings", "any"]
 """`list`: of anything. `strings`: a list of strings."""
+
+
+FAILURES: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    cast("type[Exception]", re2.error),  # pyright: ignore[reportUnknownMemberType] - untyped
+)
 
 
 class UnsupportedError(Exception):

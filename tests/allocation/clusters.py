@@ -42,7 +42,7 @@ POLICIES: tuple[Json, ...] = (
     {"default": "500m", "validRange": {"min": "100m", "step": "300m"}},
 )
 BINDS_LATE = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
-AMOUNTS = ("1Gi", "1500Mi", "3Gi", "5Gi", "100", "400m", "1", "20Gi")
+AMOUNTS = ("1Gi", "1500Mi", "3Gi", "5Gi", "100", "400m", "1", "20Gi", "1000500u")
 
 
 def meta(name: str, **more: Any) -> Json:

@@ -83,8 +83,8 @@ def test_a_verdict_without_lacking_devices_is_the_reason(verdict: Verdict) -> No
 def test_a_selector_that_fails_is_no_error_of_the_scheduler() -> None:
     fails = group("SelectorFails", 2, "device.x", "no such key")
 
-    assert reason_of(summary(request(fails), verdict="Fails", why="x")) == "SelectorFails"
-    assert reason_of(summary(request(), verdict="Fails", why="x")) == "Fails"
+    assert reason_of(summary(request(fails), verdict="SelectorFails", why="x")) == "SelectorFails"
+    assert reason_of(summary(request(fails), verdict="Fails", why="x")) == "Fails"
 
 
 def test_the_sentence_has_the_number_and_the_largest_group() -> None:

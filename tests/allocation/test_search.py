@@ -92,7 +92,7 @@ def test_partitions_are_taken_as_long_as_their_counters_last() -> None:
 def test_a_selector_that_fails_ends_the_attempt_only_where_it_is_met() -> None:
     fails = waiting(request(selectors=[{"cel": {"expression": "fails"}}]))
 
-    assert outcome(cluster([in_slice(*PAIRS)]), fails).ending == "Fails"
+    assert outcome(cluster([in_slice(*PAIRS)]), fails).ending == "SelectorFails"
     taken = [has(f"gpu-{number}", f"c{number}") for number in range(4)]
     assert outcome(cluster([in_slice(*PAIRS)], *taken), fails).ending == "None"
 

@@ -103,7 +103,9 @@ def test_a_selector_that_no_device_meets() -> None:
     assert groups(found) == [("RequestSelector", "type:H200", 1)]
 
 
-@pytest.mark.parametrize(("text", "verdict"), [("fails", "Fails"), ("unknown", "NotEvaluated")])
+@pytest.mark.parametrize(
+    ("text", "verdict"), [("fails", "SelectorFails"), ("unknown", "NotEvaluated")]
+)
 def test_an_error_comes_before_a_number(text: str, verdict: str) -> None:
     selectors = [{"cel": {"expression": text}}]
 

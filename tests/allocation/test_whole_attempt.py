@@ -211,7 +211,32 @@ class TestWhereTheSchedulerSearches:
         )
 
         assert found.summary
-        assert found.summary.verdict == "Fails"
+        assert found.summary.verdict == "SelectorFails"
+
+    def test_an_error_that_is_no_selectors_is_not_called_one(self) -> None:
+        """All devices are requested, and a pool is incomplete: no selector is evaluated."""
+        found = explanation(
+            pod("job", status=ERROR),
+            waiting(
+                request("all", allocationMode="All", selectors=[{"cel": {"expression": "m:x"}}])
+            ),
+            slices=(in_slice(device("gpu-0"), pool="node-a", nodeName="node-a", count=2),),
+            by=evaluate_strictly,
+        )
+
+        assert found.finding.reason == "Fails"
+        assert "1 of 2 slices of generation 1 are published" in found.finding.message
+
+    def test_a_capacity_that_cannot_be_read_is_no_selector(self) -> None:
+        odd = device("gpu-0", capacity={"memory": {"value": "1e999"}})
+        found = explanation(
+            pod("job", status=ERROR),
+            waiting(request(capacity={"requests": {"memory": "1"}})),
+            slices=(in_slice(odd, pool="node-a", nodeName="node-a"),),
+        )
+
+        assert found.finding.reason == "Fails"
+        assert changes(found) == []
 
 
 def test_a_claim_that_is_full_comes_before_devices_of_another() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from allocation.selectors import evaluator as module
+from allocation.selectors import quantity
 from allocation.selectors.answers import MATCHES, NO_MATCH
 from allocation.selectors.cel import Selector
 from allocation.selectors.device import SelectedDevice, names_read, with_names
@@ -107,6 +108,26 @@ def test_an_expression_that_takes_all_memory_is_not_evaluated_and_others_are(
 
     assert answer.says == "NotEvaluated"
     assert evaluator.answers(IS_GPU, [GPU]) == (MATCHES,)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'quantity("1" + device.driver).isInteger()',
+        'device.attributes["gpu.nvidia.com"].type.matches("(divide by zero")',
+    ],
+)
+def test_only_an_error_of_kubernetes_is_one(
+    expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the want of memory in a function of ours, nor an error that quotes another one."""
+
+    def parse(_: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(quantity, "parse", parse)
+
+    assert Selector(expression).answer(GPU).says == "NotEvaluated"
 
 
 def test_an_expression_that_takes_too_long_is_given_up_for_good(
