@@ -90,12 +90,16 @@ class Answers:
         """Return how much it remembers: of slices and their selectors, and of devices."""
         return len(self._kept) + self._evaluated
 
+    def check(self) -> None:
+        """Raise OutOfTimeError where there is no time, or no room, to go on."""
+        self._check(len(self))
+
     def reasons(
         self, given: ResourceSlice, of_class: Selectors, of_request: Selectors
     ) -> tuple[Kept, ...]:
         """Return for each device of a slice which selectors keep it away, in their order."""
         key = (given.metadata.name, of_class, of_request)
-        self._check(len(self))
+        self.check()
         if key not in self._kept:
             sources: tuple[tuple[Why, Selectors], ...] = (
                 ("ClassSelector", of_class),

@@ -41,12 +41,17 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 def attempt(demand: Demand, nodes: Sequence[Node], cluster: Cluster, answers: Answers) -> Attempt:
-    """Return what the scheduler does on all nodes. Raises NodeSelectorError."""
-    away = {node.name: demand.why_not_on(node) for node in nodes}
+    """Return what the scheduler does on all nodes.
+
+    Raises NodeSelectorError and OutOfTimeError.
+    """
+    away: dict[str, tuple[NodeWhy, str] | None] = {}
     outcomes: dict[str, Outcome] = {}
     errors: dict[str, tuple[Fault, str]] = {}
     for node in nodes:
-        kept = away[node.name]
+        # A tenant chooses how much is compared with each node.
+        answers.check()
+        away[node.name] = kept = demand.why_not_on(node)
         if kept is not None and (kept[0] != "ClaimElsewhere" or demand.why_not_searched(node)):
             continue
         found = allocate(demand.claims_on(node), node, cluster, answers)

@@ -60,6 +60,15 @@ class Demand(msgspec.Struct, frozen=True):
         return PLAIN.why_not_on(Node(node.name, taints=tuple(faults)))
 
     @property
+    def compared(self) -> int:
+        """Return how much is compared with each node: of the pod, and of its allocated claims."""
+        found = sum(selector.size for _, selector in self.placed)
+        if self.pod is None:
+            return found
+        required = self.pod.spec.affinity.node_affinity.required
+        return found + len(self.pod.spec.tolerations) + (required.size if required else 0)
+
+    @property
     def may_end_in_error(self) -> bool:
         """Whether the scheduler may end with an error: it has not when it refuses the nodes."""
         condition = self.pod.condition("PodScheduled") if self.pod else None

@@ -274,6 +274,7 @@ class _Look:
         self, node: Node, selection: Selection, constraints: Sequence[Constraint]
     ) -> list[Candidate]:
         """Return the devices of its class that a node has, and what keeps each away."""
+        self._answers.check()
         kept = self._away[node.name]
         pools = self._cluster.published.pools_of(node)
         found = [

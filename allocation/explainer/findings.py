@@ -25,6 +25,7 @@ from allocation.layers.explanation import (
     Known,
     Outcome,
     demand_of,
+    elsewhere,
     notes_on,
     supplies_of,
     taints_of,
@@ -35,7 +36,7 @@ from allocation.layers.scheduling import scheduler
 from allocation.layers.walk import first_finding
 from allocation.model.claims import Claim
 from allocation.model.events import Event
-from allocation.model.nodes import Node, NodeSelectorError
+from allocation.model.nodes import NodeSelectorError
 from allocation.model.pods import Pod
 from allocation.model.slices import Taint
 from allocation.plugin import classes_of_resources
@@ -51,6 +52,8 @@ _OF_GROUP = 34
 """Names that take as much room as a group of devices and its request: some 270 bytes."""
 MOST_REQUESTS = 200
 """Of the claims of one pod: more cannot be tried (`search.DEEPEST`)."""
+MOST_COMPARED = 10_000
+"""Values of one pod that are compared with each node: more would take all of a look."""
 EASE = 20
 """An answer is computed anew when it is so many times as old as its computation took."""
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -95,8 +98,6 @@ class Answer(msgspec.Struct, frozen=True):
     """What becomes of the claims of pods that are alike."""
 
     outcome: Outcome
-    nodes: tuple[Node, ...]
-    """Those that matter to claims which are allocated already."""
     at: datetime
     basis: tuple[object, str]
     cost: float
@@ -113,7 +114,10 @@ class Answer(msgspec.Struct, frozen=True):
     def size(self) -> int:
         """Return how many names it keeps, and what else takes as much room."""
         requests = self.outcome.summary.requests if self.outcome.summary else ()
-        return sum(_OF_GROUP + len(group.by) for request in requests for group in request.groups)
+        of_groups = sum(
+            _OF_GROUP + len(group.by) for request in requests for group in request.groups
+        )
+        return of_groups + _OF_GROUP * len(self.outcome.elsewhere or ())
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -268,9 +272,8 @@ class Findings:
             except Exception as error:  # noqa: BLE001 - as in `look`
                 outcome = Outcome(unknown=_fault(error))
                 errors.append(error)
-            nodes = _nodes_of_placed(waiting[kind][0])
             cost = self._clock() - now
-            new = Answer(outcome, nodes, snapshot.at, snapshot.basis, cost, in_time)
+            new = Answer(outcome, snapshot.at, snapshot.basis, cost, in_time)
             more = new.size - (kept[kind].size if kind in kept else 0)
             kept[kind] = new
             names.update(dict.fromkeys(whose[kind], more))
@@ -332,8 +335,8 @@ class _Seen(msgspec.Struct, frozen=True):
         if pod.metadata.deletion_timestamp is not None:
             return first_finding(view)
         early = admission(view) or scheduler(view)
-        if early is None and sum(map(_requests, demand.waiting)) > MOST_REQUESTS:
-            message = f"its claims have more than {MOST_REQUESTS} requests, which is not known here"
+        if early is None and (size := _too_large(demand)):
+            message = f"{size}, so what it waits for is not known here"
             return Finding(layer="Allocation", reason="NotEvaluated", message=message)
         return early or _Waiting(pod, known, demand, requested)
 
@@ -342,8 +345,13 @@ class _Seen(msgspec.Struct, frozen=True):
         return tuple(claim for claim in found if claim is not None)
 
 
-def _requests(claim: Claim) -> int:
-    return len(claim.spec.devices.requests)
+def _too_large(demand: Demand) -> str:
+    """Return of what there is too much to be computed, "" for nothing."""
+    if sum(len(claim.spec.devices.requests) for claim in demand.waiting) > MOST_REQUESTS:
+        return f"its claims have more than {MOST_REQUESTS} requests"
+    if demand.compared > MOST_COMPARED:
+        return f"it compares more than {MOST_COMPARED} values with each node"
+    return ""
 
 
 def _fault(error: Exception) -> str:
@@ -372,22 +380,25 @@ def _known(
 def _outcome(snapshot: Snapshot, first: _Waiting, answers: Answers) -> Outcome:
     """Return what becomes of a demand, as far as it is kept. Raises OutOfTimeError."""
     stock = snapshot.inventory
-    by_plugin = supplies_of(first.requested, stock) if first.requested else ()
+    plain = Outcome(
+        supplies=supplies_of(first.requested, stock) if first.requested else (),
+        elsewhere=elsewhere(first.demand, stock.nodes, answers),
+    )
     if not first.demand.waiting:
-        return Outcome(supplies=by_plugin)
+        return plain
     if snapshot.unreadable:
-        return Outcome(unknown=snapshot.unreadable)
+        return msgspec.structs.replace(plain, unknown=snapshot.unreadable)
     try:
         summary = summarize(first.shared_demand, stock.nodes, stock.cluster, answers)
     except (NodeSelectorError, CapacityError) as error:
         # Something that is published or requested says nothing to the scheduler either.
-        return Outcome(unknown=str(error))
+        return msgspec.structs.replace(plain, unknown=str(error))
 
     def without_devices(group: Group) -> Group:
         """No finding names them."""
         return msgspec.structs.replace(group, devices=())
 
-    return Outcome(_of_groups(summary, without_devices), supplies=by_plugin)
+    return msgspec.structs.replace(plain, summary=_of_groups(summary, without_devices))
 
 
 def _of_groups(summary: Summary, change: Callable[[Group], Group]) -> Summary:
@@ -409,25 +420,7 @@ def _with_answer(pods: list[_Waiting], answer: Answer) -> Iterator[tuple[str, Fi
             within[namespace] = msgspec.structs.replace(outcome, summary=summary)
         # No device: what is allocated of its claims is not what it waits for.
         view = view_of(each.known, each.pod, each.demand, within[namespace], ())
-        yield (
-            each.pod.metadata.uid,
-            first_finding(msgspec.structs.replace(view, nodes=answer.nodes)),
-        )
-
-
-def _nodes_of_placed(waiting: _Waiting) -> tuple[Node, ...]:
-    """Return the nodes that have all of a pod's allocated claims, or one that has not.
-
-    Each pod would look at all nodes otherwise; the others say no more.
-    """
-    every, selectors = waiting.known.inventory.nodes, [each for _, each in waiting.demand.placed]
-    if not selectors:
-        return every
-    try:
-        having = tuple(node for node in every if all(map(node.meets, selectors)))
-    except NodeSelectorError:
-        return ()
-    return having or every[:1]
+        yield each.pod.metadata.uid, first_finding(view)
 
 
 def summary_within(summary: Summary, namespace: str) -> Summary:

@@ -4,8 +4,6 @@ from datetime import timedelta
 
 from allocation.layers.finding import Finding, PodView
 from allocation.model.claims import Claim
-from allocation.model.nodes import NodeSelectorError
-from allocation.model.pods import NodeWhy
 from kubeapi.types import EARLIEST, LATEST
 
 BINDING_TIMEOUT = timedelta(minutes=10)
@@ -97,19 +95,9 @@ def _conditions(claim: Claim) -> Finding | None:
 
 def _elsewhere(view: PodView) -> Finding | None:
     """Return why the pod cannot run where all of its claims are that are allocated."""
-    names = [name for name, _ in view.demand.placed]
-    if not names or not view.nodes:
+    there, names = view.elsewhere, [name for name, _ in view.demand.placed]
+    if there is None:
         return None
-    away: dict[str, tuple[NodeWhy, str]] = {}
-    for node in view.nodes:
-        try:
-            why = view.demand.why_not_on(node)
-        except NodeSelectorError:
-            return None
-        if why is None:
-            return None
-        away[node.name] = why
-    there = {name: why for name, why in away.items() if why[0] != "ClaimElsewhere"}
     together = "" if there else "; no node has all of them, or none is left"
     return Finding(
         layer="Scheduling",

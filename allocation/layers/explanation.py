@@ -19,7 +19,7 @@ from allocation.model.claims import BLOCKING, Claim, DeviceClass
 from allocation.model.device_use import DeviceUse
 from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeSelectorError
-from allocation.model.pods import EXTENDED_RESOURCES, Pod
+from allocation.model.pods import EXTENDED_RESOURCES, NodeWhy, Pod
 from allocation.model.slices import ResourceSlice, Taint
 from allocation.node_changes import node_changes
 from allocation.plugin import Supply, classes_of_resources, supplies
@@ -117,6 +117,8 @@ class Outcome(msgspec.Struct, frozen=True):
     unknown: str = ""
     supplies: tuple[Supply, ...] = ()
     """Of extended resources of device plugins."""
+    elsewhere: Mapping[str, tuple[NodeWhy, str]] | None = None
+    """As in `PodView`, of the claims that are allocated."""
 
 
 def explain(known: Known, answers: Answers) -> Explanation:
@@ -126,6 +128,8 @@ def explain(known: Known, answers: Answers) -> Explanation:
     outcome = _outcome(known, demand, requested, answers)
     if requested and not outcome.unread:
         outcome = msgspec.structs.replace(outcome, supplies=supplies_of(requested, stock))
+    nodes = () if "nodes" in known.unread else stock.nodes
+    outcome = msgspec.structs.replace(outcome, elsewhere=elsewhere(demand, nodes, answers))
     health = tuple(notes_on(known.claims, taints_of(stock.slices), known.incidents))
     return explanation_of(known, demand, outcome, health)
 
@@ -186,6 +190,29 @@ def _is_derived(change: Change, pod: Pod | None) -> bool:
     return made and pod is not None and bool(pod.spec.init_containers)
 
 
+def elsewhere(
+    demand: Demand, nodes: Sequence[Node], answers: Answers
+) -> Mapping[str, tuple[NodeWhy, str]] | None:
+    """Return what closes each node to a pod that has all of its allocated claims.
+
+    None: one of these nodes is open, or that is not known. Raises OutOfTimeError.
+    """
+    if not (demand.placed and nodes):
+        return None
+    found: dict[str, tuple[NodeWhy, str]] = {}
+    for node in nodes:
+        answers.check()
+        try:
+            why = demand.why_not_on(node)
+        except NodeSelectorError:
+            return None
+        if why is None:
+            return None
+        if why[0] != "ClaimElsewhere":
+            found[node.name] = why
+    return found
+
+
 def supplies_of(requested: Mapping[str, int], stock: Inventory) -> tuple[Supply, ...]:
     """Return what device plugins have of extended resources; what DRA alone serves is none."""
     served = classes_of_resources(stock.classes)
@@ -204,7 +231,7 @@ def view_of(
         templates=known.templates,
         events=known.events,
         demand=demand,
-        nodes=() if "nodes" in known.unread else known.inventory.nodes,
+        elsewhere=outcome.elsewhere,
         summary=outcome.summary,
         changes=outcome.changes,
         supplies=outcome.supplies,

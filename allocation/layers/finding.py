@@ -10,8 +10,7 @@ from allocation.demand import Demand
 from allocation.model.claims import Claim, Result
 from allocation.model.device_use import DeviceUse
 from allocation.model.events import Event
-from allocation.model.nodes import Node
-from allocation.model.pods import Pod
+from allocation.model.pods import NodeWhy, Pod
 from allocation.plugin import Supply
 from allocation.reasons import Why
 from allocation.remedies import Change
@@ -93,7 +92,8 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     """On the pod and its claims."""
     demand: Demand = Demand(())
-    nodes: tuple[Node, ...] = ()
+    elsewhere: Mapping[str, tuple[NodeWhy, str]] | None = None
+    """Where all of its allocated claims are, if it may run on none of these nodes, and why."""
     summary: Summary | None = None
     """Of the claims that wait; None: of none, or see `unread`."""
     changes: tuple[Change, ...] = ()

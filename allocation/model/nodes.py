@@ -36,6 +36,15 @@ class NodeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     node_selector_terms: tuple[Term, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Return how much is compared with each node: requirements, and their values."""
+        return sum(
+            1 + len(each.values)
+            for term in self.node_selector_terms
+            for each in (*term.match_expressions, *term.match_fields)
+        )
+
 
 CORDONED = "node.kubernetes.io/unschedulable"
 _CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")

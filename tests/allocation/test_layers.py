@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from allocation.answers import Answers
 from allocation.demand import Demand
+from allocation.layers.explanation import elsewhere
 from allocation.layers.finding import DeviceNote, Finding, PodView
 from allocation.layers.scheduling import parts
 from allocation.layers.walk import first_finding
@@ -18,7 +20,7 @@ from allocation.model.pods import Pod
 from allocation.plugin import Supply
 from allocation.summary import Summary
 from exporter.model.device import Device
-from tests.allocation.builders import DRIVER, Json
+from tests.allocation.builders import DRIVER, Json, evaluate
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BEGUN = NOW - timedelta(minutes=4)
@@ -202,7 +204,8 @@ class TestBinding:
     def test_a_claim_on_a_node_where_the_pod_may_not_run(self) -> None:
         node = Node("node-a", taints=(NodeTaint("team", "b", "NoSchedule"),))
         demand = Demand.of(pod(), (), (claim([gpu()]),))
-        finding = found(pod(), claim([gpu()]), nodes=(node, Node("node-b")), demand=demand)
+        there = elsewhere(demand, (node, Node("node-b")), Answers(evaluate))
+        finding = found(pod(), claim([gpu()]), elsewhere=there, demand=demand)
 
         assert at(finding) == ("Scheduling", "ClaimElsewhere")
         assert finding.evidence == ("node-a: NodeTainted team",)

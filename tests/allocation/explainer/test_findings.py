@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from allocation.answers import Answers, OutOfTimeError
-from allocation.explainer.findings import EASE, MOST_REQUESTS, Findings, Look
+from allocation.explainer.findings import EASE, MOST_COMPARED, MOST_REQUESTS, Findings, Look
 from allocation.model.claims import Claim, ClaimSpec
 from allocation.model.events import Event
+from allocation.model.nodes import Node, NodeSelector
 from allocation.model.pods import Pod
 from allocation.selectors.answers import Answer
 from allocation.selectors.device import SelectedDevice
@@ -284,6 +285,54 @@ def test_more_requests_than_can_be_tried_are_not_evaluated_and_cost_nothing() ->
 
     assert reason(found) == "NotEvaluated"
     assert findings.answers == {}
+
+
+def with_affinity(requirements: int, name: str = "train", claim_name: str = "job") -> Pod:
+    zone = {"key": "zone", "operator": "In", "values": ["b"]}
+    terms = [{"matchExpressions": [zone] * requirements}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return pod(name, claim_name, affinity={"nodeAffinity": required})
+
+
+def test_a_very_large_node_affinity_is_not_evaluated_and_costs_nothing() -> None:
+    """Each requirement has one value."""
+    given = [with_affinity(MOST_COMPARED // 2), with_affinity(MOST_COMPARED // 2 + 1, "large")]
+    findings = Findings(Clock())
+
+    found = look(snapshot(given, [claim()]), findings)
+
+    assert reason(found) == "NodeAffinity"
+    assert reason(found, "uid-team-large") == "NotEvaluated"
+    assert len(findings.answers) == 1
+
+
+def test_the_comparison_with_nodes_takes_time_as_selectors_do() -> None:
+    """No device is published, so no selector is evaluated."""
+
+    def check(_: int) -> None:
+        raise OutOfTimeError("too long")
+
+    waits, bound = with_affinity(1), with_affinity(1, "bound", "placed")
+    given = snapshot([waits, bound], [claim(), claim("placed", "gpu-0", on="node-a")], slices=())
+
+    found = Findings(Clock()).look(given, Answers(evaluate, check), NoRemarks(), 60)
+
+    assert (reason(found), reason(found, "uid-team-bound")) == ("NotEvaluated", "NotEvaluated")
+
+
+def test_nodes_are_compared_once_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    findings, compared = Findings(Clock()), list[Node]()
+    given = snapshot([with_affinity(1)], [claim(device_name="gpu-0", on="node-a")])
+    first = look(given, findings)
+
+    def meets(node: Node, _: NodeSelector) -> bool:
+        compared.append(node)
+        return False
+
+    monkeypatch.setattr(Node, "meets", meets)
+
+    assert reason(look(given, findings)) == reason(first) == "ClaimElsewhere"
+    assert compared == []
 
 
 def test_what_takes_too_long_is_not_known() -> None:
