@@ -13,17 +13,22 @@ import msgspec
 from allocation.answers import Answers
 from allocation.candidates import Selection, candidates
 from allocation.capacity import CapacityError
+from allocation.demand import resource_of
 from allocation.model.claims import (
     CelSelector,
     Choice,
     Claim,
+    ClaimSpec,
     Constraint,
     DeviceClass,
+    Devices,
     Request,
     Selector,
 )
 from allocation.model.nodes import Node, NodeSelectorError
+from allocation.model.pods import EXTENDED_RESOURCES, Pod
 from allocation.model.slices import PublishedDevice, ResourceSlice, Taint
+from allocation.plugin import classes_of_resources
 from allocation.pools import Published
 from allocation.reasons import Candidate, Reason
 from allocation.search import Cluster, allocate
@@ -46,6 +51,8 @@ class Scene(msgspec.Struct, frozen=True):
     claims: tuple[Claim, ...]
     """Those that are allocated."""
     classes: Mapping[str, DeviceClass]
+    pod: Pod | None = None
+    """Whose extended resources one of the waiting claims may be for."""
 
     def cluster(self) -> Cluster:
         """Raises CapacityError."""
@@ -193,12 +200,35 @@ def _drop_selector(scene: Scene, which: str) -> Scene:
 
 
 def _one_device(scene: Scene, which: str) -> Scene:
+    _, mark, request = which.partition(f"/{EXTENDED_RESOURCES}/")
+    if mark and scene.pod is not None:
+        container, _, resource = request.partition("/")
+        return _derived_anew(scene, scene.pod.with_one(container, resource))
     return _with_choices(
         scene,
         lambda name, choice: (
             msgspec.structs.replace(choice, count=1) if name == which and choice.count else choice
         ),
     )
+
+
+def _derived_anew(scene: Scene, pod: Pod) -> Scene:
+    """Return the scene with another pod, of the extended resources that it has for it.
+
+    What an init container requests for itself grows as those after it request less.
+    """
+
+    def of(claim: Claim) -> Claim:
+        made = pod.extended_claim(classes_of_resources(scene.classes.values()))
+        if made is None or claim.metadata.name != EXTENDED_RESOURCES:
+            return claim
+        served = {resource_of(claim, each) for each in claim.spec.devices.requests}
+        requests = (
+            each for each in made.spec.devices.requests if resource_of(made, each) in served
+        )
+        return msgspec.structs.replace(made, spec=ClaimSpec(Devices(tuple(requests))))
+
+    return msgspec.structs.replace(scene, pod=pod, waiting=tuple(map(of, scene.waiting)))
 
 
 def _drop_constraint(scene: Scene, which: str) -> Scene:

@@ -19,7 +19,7 @@ from allocation.model.claims import BLOCKING, Claim, DeviceClass
 from allocation.model.device_use import DeviceUse
 from allocation.model.events import Event
 from allocation.model.nodes import Node, NodeSelectorError
-from allocation.model.pods import EXTENDED_RESOURCES, NodeWhy, Pod
+from allocation.model.pods import NodeWhy, Pod
 from allocation.model.slices import ResourceSlice, Taint
 from allocation.node_changes import node_changes
 from allocation.plugin import Supply, classes_of_resources, supplies
@@ -54,7 +54,9 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         classes = {each.metadata.name: each for each in self.classes}
         return Cluster(Published(self.slices), Usage.of(self.claims), classes)
 
-    def around(self, nodes: Iterable[Node], waiting: tuple[Claim, ...]) -> Scene:
+    def around(
+        self, nodes: Iterable[Node], waiting: tuple[Claim, ...], pod: Pod | None = None
+    ) -> Scene:
         """Return what matters to claims on nodes. Raises NodeSelectorError, CapacityError."""
         published = self.cluster.published
         slices = {name: given for node in nodes for name, given in published.around(node).items()}
@@ -64,6 +66,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             slices=tuple(given for each in slices.values() for given in each),
             claims=tuple(self.claims[place] for place in sorted(places)),
             classes=self.cluster.classes,
+            pod=pod,
         )
 
     @cached_property
@@ -163,9 +166,7 @@ def explanation_of(
     """Return where the pod or the claim stands, with what becomes of its demand."""
     own = {claim.key for claim in known.claims}
     changes = tuple(
-        each
-        for each in outcome.changes
-        if (each.what != "Free" or each.which not in own) and not _is_derived(each, known.pod)
+        each for each in outcome.changes if each.what != "Free" or each.which not in own
     )
     outcome = msgspec.structs.replace(outcome, changes=changes)
     if known.pod is None:
@@ -179,15 +180,6 @@ def explanation_of(
         changes=changes,
         supplies=view.supplies,
     )
-
-
-def _is_derived(change: Change, pod: Pod | None) -> bool:
-    """Whether a request is lowered that the scheduler derives from several containers.
-
-    What an init container requests for itself grows as those after it request less.
-    """
-    made = change.what == "OneDevice" and f"/{EXTENDED_RESOURCES}/" in change.which
-    return made and pod is not None and bool(pod.spec.init_containers)
 
 
 def elsewhere(
@@ -295,8 +287,9 @@ def _changes(
     for node in tried.nodes:
         if node.name in summary.near:
             # Each change is a search of its own: of what this node can use.
-            found += remedies(stock.around((node,), demand.claims_on(node)), node, answers)
-    whole = Scene(demand.waiting, stock.slices, stock.claims, cluster.classes)
+            scene = stock.around((node,), demand.claims_on(node), demand.pod)
+            found += remedies(scene, node, answers)
+    whole = Scene(demand.waiting, stock.slices, stock.claims, cluster.classes, demand.pod)
     taken = [each for each in dict.fromkeys(found) if enough.takes(each, whole)]
     # What changes the request comes after what gives it its devices as it is.
     kinds = [*CHANGES]

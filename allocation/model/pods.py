@@ -6,7 +6,7 @@ of the condition PodScheduled has them.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 
@@ -206,6 +206,20 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         )
         meta = NamespacedMeta(name=EXTENDED_RESOURCES, namespace=self.metadata.namespace)
         return Claim(meta, ClaimSpec(Devices(requests))) if requests else None
+
+    def with_one(self, container: str, resource: str) -> Self:
+        """Return the pod where a container requests one of an extended resource."""
+
+        def of(each: Container) -> Container:
+            requests = each.resources.requests | {resource: 1}
+            return msgspec.structs.replace(each, resources=Resources(requests))
+
+        first, later = (
+            tuple(of(each) if each.name == container else each for each in some)
+            for some in (self.spec.init_containers, self.spec.containers)
+        )
+        spec = msgspec.structs.replace(self.spec, init_containers=first, containers=later)
+        return msgspec.structs.replace(self, spec=spec)
 
     def _names(self) -> set[str]:
         every = (*self.spec.init_containers, *self.spec.containers)

@@ -13,6 +13,7 @@ from allocation.model.claims import (
     DeviceClass,
 )
 from allocation.model.nodes import Node, NodeTaint
+from allocation.model.pods import EXTENDED_RESOURCES
 from allocation.model.slices import ResourceSlice, TaintRule, with_rules
 from allocation.selectors.answers import MATCHES, NO_MATCH, Answer, not_evaluated
 from allocation.selectors.device import SelectedDevice
@@ -347,17 +348,29 @@ class TestNodesThatKeepThePodAway:
 
         assert changes(found) == []
 
-    def test_a_request_that_is_derived_from_several_containers_is_not_lowered(self) -> None:
-        """After that, the init container has to have more for itself."""
-        first = {"name": "init", "resources": {"requests": {GPU: "4"}}}
+    @pytest.mark.parametrize(
+        ("init", "main", "free", "lowered"),
+        [
+            (0, 2, 1, ["main"]),
+            (1, 3, 1, ["main"]),
+            (4, 2, 3, ["init"]),
+            (4, 2, 1, []),
+            (4, 4, 3, []),
+        ],
+    )
+    def test_what_one_container_requests_less_an_init_container_may_request_more(
+        self, init: int, main: int, free: int, lowered: list[str]
+    ) -> None:
+        """It uses what those after it will have, and what it needs beyond that is its own."""
+        first = {"name": "init", "resources": {"requests": {GPU: str(init)}}}
 
-        plain = explanation(pod(gpus=2), slices=(gpus("node-a"),), used={})
-        derived = explanation(
-            pod(gpus=2, initContainers=[first]), slices=(gpus("node-a", 3),), used={}
+        found = explanation(
+            pod(gpus=main, initContainers=[first]), slices=(gpus("node-a", free),), used={}
         )
 
-        assert [what for what, _ in changes(plain)] == ["OneDevice"]
-        assert changes(derived) == []
+        assert changes(found) == [
+            ("OneDevice", f"team/{EXTENDED_RESOURCES}/{name}/{GPU}") for name in lowered
+        ]
 
 
 class TestWithFewerRights:
