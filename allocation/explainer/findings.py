@@ -34,7 +34,7 @@ from allocation.layers.explanation import (
 from allocation.layers.finding import Finding
 from allocation.layers.scheduling import scheduler
 from allocation.layers.walk import first_finding
-from allocation.model.claims import Claim
+from allocation.model.claims import Claim, ClaimSpec
 from allocation.model.events import Event
 from allocation.model.nodes import NodeSelectorError
 from allocation.model.pods import Pod
@@ -157,13 +157,16 @@ class _Waiting(msgspec.Struct, frozen=True):
         placed = tuple((in_pod.get(name, ""), where) for name, where in self.demand.placed)
         return Demand(waiting, self.pod, placed)
 
-    @property
-    def kind(self) -> bytes:
-        """Return the same for pods for which the scheduler finds the same."""
+    def kind(self, digests: Iterable[bytes]) -> bytes:
+        """Return the same for pods for which the scheduler finds the same.
+
+        `digests` are of the claims that wait.
+        """
         spec, demand = self.pod.spec, self.shared_demand
-        stated = msgspec.msgpack.encode(
+        return _digest_of(
             (
-                [(claim.metadata.name, claim.spec.devices) for claim in demand.waiting],
+                [claim.metadata.name for claim in demand.waiting],
+                [*digests],
                 demand.placed,
                 sorted(self.requested.items()),
                 spec.node_selector,
@@ -172,8 +175,6 @@ class _Waiting(msgspec.Struct, frozen=True):
                 demand.may_end_in_error,
             )
         )
-        # Of a claim of a megabyte, too, it is kept for each kind.
-        return hashlib.blake2b(stated, digest_size=16).digest()
 
 
 class Findings:
@@ -186,6 +187,8 @@ class Findings:
         self._on_nodes: dict[str, tuple[object, Finding]] = {}
         self._served: dict[str, float] = {}
         """By namespace: when something was last computed for it."""
+        self._digests: dict[str, tuple[ClaimSpec, bytes]] = {}
+        """By claim, as long as it is the same object: its watch gives another when it changes."""
 
     def look(
         self,
@@ -217,7 +220,8 @@ class Findings:
                     continue
                 stand = seen.before_node(pod)
                 if isinstance(stand, _Waiting):
-                    waiting.setdefault(stand.kind, []).append(stand)
+                    kind = stand.kind(map(self._digest, stand.demand.waiting))
+                    waiting.setdefault(kind, []).append(stand)
             except Exception as error:  # noqa: BLE001 - one pod must not hide where all others stand
                 message = _fault(error)
                 stand = Finding(layer="Allocation", reason="NotEvaluated", message=message)
@@ -226,6 +230,11 @@ class Findings:
                 findings[uid] = stand
             unexplained += stand is None
         self._on_nodes = on_nodes
+        self._digests = {
+            key: each
+            for key, each in self._digests.items()
+            if (claim := snapshot.claims.get(key)) and claim.spec is each[0]
+        }
         errors += self._answer(snapshot, waiting, answers, budget)
         stale = [each.at for each in self.answers.values() if each.basis != snapshot.basis]
         for kind, pods in waiting.items():
@@ -234,6 +243,17 @@ class Findings:
             else:
                 unexplained += len(pods)
         return Look(findings, unexplained, min(stale, default=None), tuple(errors))
+
+    def _digest(self, claim: Claim) -> bytes:
+        """Return the same for claims that request the same.
+
+        Many pods may name one of a megabyte.
+        """
+        spec, found = self._digests.get(claim.key, (None, b""))
+        if spec is not claim.spec:
+            found = _digest_of(claim.spec.devices)
+            self._digests[claim.key] = claim.spec, found
+        return found
 
     def _answer(
         self,
@@ -296,6 +316,10 @@ class Findings:
             for name in whose[kind]
         ]
         return dict.fromkeys(kind for *_, kind in in_turn(sorted(entries), itemgetter(2)))
+
+
+def _digest_of(stated: object) -> bytes:
+    return hashlib.blake2b(msgspec.msgpack.encode(stated), digest_size=16).digest()
 
 
 class _Seen(msgspec.Struct, frozen=True):

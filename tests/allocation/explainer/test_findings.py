@@ -1,6 +1,8 @@
 """Where pods stand: once for all that are alike, the oldest answers first."""
 
+import hashlib
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +16,7 @@ from allocation.model.pods import Pod
 from allocation.selectors.answers import Answer
 from allocation.selectors.device import SelectedDevice
 from exporter.model.device import Device
-from tests.allocation.builders import DRIVER, evaluate, request
+from tests.allocation.builders import DRIVER, evaluate, request, waiting
 from tests.allocation.explainer.snapshots import NoRemarks, at, claim, look, pod, snapshot, text
 
 
@@ -55,6 +57,29 @@ def test_no_claim_of_another_namespace_is_named() -> None:
     assert "secret" not in str(mine)
     assert "1 claim of another namespace" in mine.message
     assert "others/secret" in theirs.message
+
+
+def test_a_large_claim_is_digested_once_however_many_pods_name_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    digested, digest = list[int](), hashlib.blake2b
+
+    def counted(stated: bytes, *, digest_size: int) -> Any:
+        digested.append(len(stated))
+        return digest(stated, digest_size=digest_size)
+
+    monkeypatch.setattr("hashlib.blake2b", counted)
+    selectors = [{"cel": {"expression": f"type:{'x' * 10_000}"}}]
+    large = waiting(request(selectors=selectors))
+    pods, findings = [pod("one"), pod("two")], Findings(Clock())
+    for _ in range(2):
+        look(snapshot(pods, [large]), findings)
+    changed = waiting(request(selectors=selectors, count=2))
+
+    found = look(snapshot(pods, [changed]), findings)
+
+    assert sum(size > 10_000 for size in digested) == 2
+    assert found.findings["uid-team-one"].message.startswith("request r needs 2")
 
 
 def test_pods_that_are_alike_are_computed_once() -> None:
