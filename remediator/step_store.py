@@ -52,9 +52,11 @@ class StepStore:
                 stored = self._unchanged_incident(incident)
                 self.put_incident(msgspec.structs.replace(stored, status=status))
             case CreateRule(rule):
-                self._create_rule(rule)
+                self._create_rule(rule, now)
             case ChangeRule(read, rule):
-                self._put_rule(rule, uid=self._unchanged_rule(read).uid)
+                stored = self._unchanged_rule(read)
+                dated = stored.time_added if stored.effect == rule.effect else now
+                self._put_rule(rule, stored.uid, dated)
             case DeleteRule(read):
                 del self.rules[self._unchanged_rule(read).device]
             case DeleteIncident(incident):
@@ -82,14 +84,14 @@ class StepStore:
         )
         self.put_incident(Incident(meta, incident.spec))
 
-    def _create_rule(self, rule: Rule) -> None:
+    def _create_rule(self, rule: Rule, now: datetime) -> None:
         if rule.device in self.rules:
             raise ConflictError(f"the rule of {rule.device} exists already")
-        self._put_rule(rule, uid=f"uid-{self._version + 1}")
+        self._put_rule(rule, f"uid-{self._version + 1}", now)
 
-    def _put_rule(self, rule: Rule, uid: str) -> None:
+    def _put_rule(self, rule: Rule, uid: str, dated: datetime | None) -> None:
         self.rules[rule.device] = msgspec.structs.replace(
-            rule, uid=uid, resource_version=self._next_version()
+            rule, uid=uid, resource_version=self._next_version(), time_added=dated
         )
 
     def _unchanged_incident(self, read: Incident) -> Incident:

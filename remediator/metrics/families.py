@@ -78,8 +78,9 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "DisruptionBudget (`evict.within` is over, and an eviction is refused or a pod passed by; "
         "evictions are requested on), PodsJoin (pods joined a shared claim in too many rounds; no "
         "eviction is requested), PodsStay (ten minutes after NoExecute nothing removes the pods "
-        "that are left: they tolerate it, do not end, or are not reached by it and their eviction "
-        "is refused). The GPU counts in no `evict` budget.",
+        "that are left: they tolerate it, do not end, are on a device that is not evicted from, or "
+        "are not reached by it and their eviction is refused). The GPU counts in no `evict` "
+        "budget.",
         "reason",
     ),
     _incident(

@@ -43,7 +43,7 @@ from remediator.plan.clocks import (
     run_within,
     start_of_within,
 )
-from remediator.plan.pods import DRAINERS, drainer, drainer_of, not_looked_at
+from remediator.plan.pods import DRAINERS, drainer, drainer_of, not_looked_at, pods_left
 from remediator.plan.stages import ROUNDS, BlockedBy, Granted, Planned
 from remediator.plan.words import some
 from remediator.policy.table import Evict
@@ -258,18 +258,22 @@ def _keep_blocked(planned: Planned, old: IncidentStatus) -> Planned:
 
 
 class _Left(msgspec.Struct, frozen=True):
-    """What is left on a device that is evicted from: a pod, or a claim without one."""
+    """What keeps a GPU from being drained: a pod, or a claim without one."""
 
     holder: AffectedPod
     pod: PodFacts | None
     """None: no running pod is listed."""
-    rule: Rule
+    rule: Rule | None
+    """None: nothing evicts it."""
+    since: datetime | None
+    """Since when what stands there, and may evict it, has stood."""
 
     @property
     def requested(self) -> bool:
         """Whether it goes by an eviction that is requested, and not by NoExecute."""
-        by_request = self.rule.effect == "Evict" or self.holder.via == EXTENDED_RESOURCE
-        return by_request and self.pod is not None
+        if self.rule is None or self.pod is None:
+            return False
+        return self.rule.effect == "Evict" or self.holder.via == EXTENDED_RESOURCE
 
     @property
     def name(self) -> str:
@@ -293,15 +297,8 @@ def _with_those_left(
     within its time, a grace period. Else a process that hangs in the driver of a dead GPU, or a pod
     whose eviction is never granted, would fill it for ever.
     """
-    rules, found = {**requested, **no_execute}, dict[str, str]()
-    running = {pod.uid: pod for pod in board.pods or () if pod.running}
-    for holder in sorted(board.users.holders):
-        rule, pod = rules.get(holder.device), running.get(holder.uid)
-        # A claim that stays allocated keeps its device from being drained, also without a pod.
-        # There is no eviction to request of it.
-        if rule is None or holder.via == ADMIN or (pod is None and rule.effect == "Evict"):
-            continue
-        left = _Left(holder, pod, rule)
+    found = dict[str, str]()
+    for left in _all_left(board, planned, requested, no_execute):
         why = _why_left(board, planned, left, requested, now)
         if not why or not _time_is_over(planned, left, now):
             return planned
@@ -319,6 +316,36 @@ def _with_those_left(
     )
 
 
+def _all_left(
+    board: Board, planned: Planned, requested: Mapping[str, Rule], no_execute: Mapping[str, Rule]
+) -> Iterator[_Left]:
+    """Yield all that keeps a GPU from being drained: what is evicted, and what is beside it.
+
+    Beside it are pods on a device that is not evicted from, such as one that nothing publishes now,
+    and pods that run on without their device. Under requests alone they fill no budget.
+    """
+    rules = {**requested, **no_execute}
+    starts = {entry.device: entry.start_time for entry in planned.evictions}
+    running = {pod.uid: pod for pod in board.pods or () if pod.running}
+    held = [pod for pod in board.users.holders if pod.device in rules and pod.via != ADMIN]
+    for holder in sorted(held):
+        rule, pod = rules[holder.device], running.get(holder.uid)
+        # A claim that stays allocated keeps its device from being drained, also without a pod.
+        # There is no eviction to request of it.
+        if pod is not None or rule.effect != "Evict":
+            since = rule.time_added if rule.effect == "NoExecute" else starts.get(holder.device)
+            yield _Left(holder, pod, rule, since)
+    goes = {pod.uid for pod in held}
+    beside = pods_left(board, planned.incident) if planned.incident and no_execute else ()
+    for holder in beside or ():
+        if holder.uid not in goes:
+            own = (rule for rule in board.rules.stored if str(rule.device) == holder.device)
+            dates = [rule.time_added for rule in (*own, *no_execute.values())]
+            known = [date for date in dates if date]
+            since = max(known) if len(known) == len(dates) else None
+            yield _Left(holder, running[holder.uid], None, since)
+
+
 def _why_left(
     board: Board, planned: Planned, left: _Left, requested: Mapping[str, Rule], now: datetime
 ) -> str:
@@ -329,6 +356,8 @@ def _why_left(
         return "" if unlisted else "no pod is left, and it stays allocated"
     if left.pod.terminating:
         return _why_not_ended(left.pod, now)
+    if left.rule is None:
+        return f"nothing evicts it from {left.holder.device}"
     if left.rule.effect == "NoExecute" and left.requested:
         return _why_not_reached(board, planned, left)
     if left.rule.effect == "NoExecute":
@@ -361,15 +390,16 @@ def _why_tolerated(board: Board, left: _Left, now: datetime) -> str:
     lasting = board.users.tolerations.get((left.holder.uid, left.holder.device))
     if lasting is None or lasting == FOR_EVER:
         return "it tolerates NoExecute" if lasting else ""
-    more = lasting - (now - (left.rule.time_added or now))
+    more = lasting - (now - (left.since or now))
     return f"it tolerates NoExecute for {more.days} more days" if more > SOON else ""
 
 
 def _time_is_over(planned: Planned, left: _Left, now: datetime) -> bool:
     """Whether the time is over for which what is done counts, whatever comes of it."""
-    if left.rule.effect == "NoExecute":
-        since = left.rule.time_added
-        came = left.pod.started if left.pod and left.requested else None
+    since = left.since
+    if left.rule is None or left.rule.effect == "NoExecute":
+        later = left.rule is None or left.requested
+        came = left.pod.started if left.pod and later else None
         # An eviction is requested of a pod that came later as well, and may be granted.
         if since and came and since < came <= now:
             since = came
@@ -377,8 +407,6 @@ def _time_is_over(planned: Planned, left: _Left, now: datetime) -> bool:
     if left.holder.device in planned.joined_too_often:
         return True  # nothing is requested there any more
     plan = planned.demanded.eviction.plan
-    starts = {entry.device: entry.start_time for entry in planned.evictions}
-    since = starts.get(left.holder.device)
     return bool(plan and since and now - since >= plan.within)
 
 

@@ -167,7 +167,7 @@ def empty_since(
     # Admin access may tolerate everything and stay for ever; it uses nothing.
     used = any(pod.device in watched and pod.via != ADMIN for pod in board.users.holders)
     # None is not False: pods that could not be listed are not gone.
-    empty = not used and _pods_left(board, incident) is False
+    empty = not used and pods_left(board, incident) == ()
     return run("empty", status.eviction.empty_since, now, fact=empty)
 
 
@@ -192,24 +192,23 @@ def look_again(board: Board, incident: Incident, now: datetime) -> datetime | No
     return now + min(max((now - since) / 2, LOOK_AGAIN), LOOK_AGAIN_AT_LAST)
 
 
-def _pods_left(board: Board, incident: Incident) -> bool | None:
-    """Whether a pod that held a device still runs; None while it is unknown.
+def pods_left(board: Board, incident: Incident) -> tuple[AffectedPod, ...] | None:
+    """Return the pods that held a device and still run; None while they are unknown.
 
     One that is found now counts as it will once recorded: it may hold a name without eviction.
     """
     status = incident.status
     named = (*status.scope.affected, *status.eviction.evicted, *affected_in_scope(board, incident))
     # A gang peer holds nothing here, and admin access uses nothing.
-    held = {
-        affected.uid for affected in named if affected.pod and affected.via not in (GANG, ADMIN)
-    }
+    held = {affected for affected in named if affected.pod and affected.via not in (GANG, ADMIN)}
     # Before the pods: no list is needed to know that no pod ever held a device.
     if not held:
-        return False
+        return ()
     if board.pods is None:
         return None
     # By UID: a StatefulSet makes a pod anew under the name of one that has gone.
-    return any(pod.uid in held and pod.running for pod in board.pods)
+    running = {pod.uid for pod in board.pods if pod.running}
+    return tuple(sorted(affected for affected in held if affected.uid in running))
 
 
 def gang(

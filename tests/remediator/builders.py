@@ -346,14 +346,19 @@ def soaking(fault_class: FaultClass, seconds: float) -> Policy:
     return msgspec.structs.replace(standard, rows=rows)
 
 
+def _blocked_by(incident: Incident) -> str:
+    """Return why pods that are left leave no more by what is done, "" while they may."""
+    reasons = [
+        condition.reason
+        for condition in incident.status.conditions
+        if (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
+    ]
+    return next(iter(reasons), "")
+
+
 def _waits(incident: Incident) -> bool:
     """Whether evictions of an incident are not requested, or for longer than the policy gives."""
-    stated = [
-        condition.status
-        for condition in incident.status.conditions
-        if condition.type == EVICTION_BLOCKED
-    ]
-    return incident.status.eviction.started_at is None or stated == ["True"]
+    return incident.status.eviction.started_at is None or bool(_blocked_by(incident))
 
 
 _PARTS = {"agent": Agent, "rules": BoardRules, "users": Users, "presence": Presence}
@@ -440,6 +445,7 @@ class Stored(StepStore):
                 incident.status.stay.node_gone_since
                 or (incident.status.eviction.drained_at and incident.status.eviction.empty_since)
                 or (record.effect == "Evict" and _waits(incident))
+                or _blocked_by(incident) == "PodsStay"
             )
         }
         moving = [rule for rule in self.rules.values() if rule.effect in EVICTING]

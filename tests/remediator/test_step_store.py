@@ -180,3 +180,16 @@ def test_what_exists_is_not_created_again(step: Step) -> None:
     with pytest.raises(ConflictError, match="exists already"):
         there.take(step, T0)
     assert (there.incidents, there.rules) == stored
+
+
+def test_a_rule_has_the_date_of_its_effect() -> None:
+    """The client asks the API server for a new date with each effect, and with nothing else."""
+    there = store()
+    assert there.rules[DEVICE].time_added == T0
+
+    later, latest = T0 + timedelta(seconds=5), T0 + timedelta(seconds=9)
+    there.take(ChangeRule(there.rules[DEVICE], rule("NoExecute")), later)
+    reworded = msgspec.structs.replace(rule("NoExecute"), cause="xid-79")
+    there.take(ChangeRule(there.rules[DEVICE], reworded), latest)
+
+    assert there.rules[DEVICE].time_added == later

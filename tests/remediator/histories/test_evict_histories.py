@@ -127,6 +127,7 @@ class EvictHistory(History):
         self._slurms_pods_are_left_to_it(seen, decision)
         self._noexecute_never_comes_early(seen, decision)
         self._who_waits_is_never_deleted(decision)
+        self._what_noexecute_removes_counts(decision)
         for step in decision.steps:
             if isinstance(step, WriteStatus):
                 name, by_device = step.incident.name, step.status.eviction.by_device
@@ -193,6 +194,19 @@ class EvictHistory(History):
             waited = timedelta(seconds=self.machine.now - since_request)
             gained = min(max(self.plan.within / 10, COUNTS_LEAST), COUNTS_MOST) * self.jumps
             assert waited + gained >= self.plan.within, "deleted before its time by a wrong clock"
+
+    def _what_noexecute_removes_counts(self, decision: NodeDecision) -> None:
+        """No incident says that pods stay while NoExecute deletes one of them."""
+        stays = {planned.uuid for _, planned in decision.pairs if planned.blocked_by == "PodsStay"}
+        deletes = {
+            rule.device
+            for rule in self.calm.rules.values()
+            if rule.effect == "NoExecute" and rule.gpu in stays
+        }
+        for claim in self.machine.tenants.claims.values():
+            taken = {it.name for it in claim.results if not it.tolerations}
+            ending = {by.name for by in claim.consumers} & self.machine.tenants.ending.keys()
+            assert ending or not taken & deletes, "NoExecute still deletes them"
 
     def _is_their_time(self, seen: NodeView, raised: Rule) -> bool:
         """Whether a device is held by a claim of which pods were recorded, or by none."""

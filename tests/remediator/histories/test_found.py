@@ -371,3 +371,14 @@ def test_a_request_over_pods_is_not_taken_back_while_the_overdue_gpu_waits_for_t
     history.pods_keep_joining(dies=0, index=0)
     history.other_numbers(dies=0, then=4000.0)
     history.teardown()
+
+
+def test_a_pod_on_a_slice_that_nothing_publishes_fills_no_budget_for_ever() -> None:
+    """NoExecute begins once the clock is right; the driver is away by then, with most names."""
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute"))
+    history.a_cluster(options=NO_CALLS, dynamic=True, placing=True)
+    history.the_leaders_clock_jumps(ahead=-4000.0, dies=0, then=3.0)
+    history.a_sick_gpu_is_held_for_long(index=1, then=0.5, why="")
+    history.a_driver_that_cannot_start(away=True, dies=0, index=0, lost=True, then=11.0)
+    history.teardown()

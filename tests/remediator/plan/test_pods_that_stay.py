@@ -47,9 +47,6 @@ def under_no_execute(seen: NodeView, asks: Policy = ENFORCE) -> Stored:
         for _ in range(3):  # requests for evictions never settle
             tick(stored, seen, second, asks)
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    # The API server dates a taint whose effect has changed.
-    raised = {"time_added": at(RAISED)}
-    stored.rules = {name: with_fields(rule, **raised) for name, rule in stored.rules.items()}
     return stored
 
 
@@ -152,6 +149,75 @@ def test_one_that_tolerates_it_for_years_is_waited_for_on_the_last_day() -> None
     assert stored.fleet_evicts() == 0
     settle(stored, seen, RAISED + 9e7 - DAY)
     assert stored.fleet_evicts() == 1
+
+
+class TestAPodOnADeviceThatIsNotEvictedFrom:
+    """A second driver has published the lost GPU as well, and is away when NoExecute begins."""
+
+    TWIN = Device("gpu.example.com", "rack", "board-0")
+    HELD = on_dead_gpu("big")
+    FIRST = HELD.slices.inventory
+    BOTH = (*FIRST, msgspec.structs.replace(FIRST[0], device=TWIN))
+    AWAY = with_fields(HELD, claims=(claim("board-0", "big", driver=TWIN.driver, pool=TWIN.pool),))
+
+    def begun(self) -> Stored:
+        stored = Stored()
+        settle(stored, with_fields(self.AWAY, inventory=self.BOTH), 1)
+        for second in (RAISED, 60, 120):
+            settle(stored, self.AWAY, second)
+        assert stored.effects() == {"gpu-0": "NoExecute", "board-0": "NoSchedule"}
+        assert stored.incident.status.phase == "Evicting"
+        return stored
+
+    def test_keeps_its_gpu_in_the_budget_for_ten_minutes_and_no_longer(self) -> None:
+        stored = self.begun()
+
+        settle(stored, self.AWAY, RAISED + TEN_MINUTES - 1)
+        assert stored.fleet_evicts() == 1
+        settle(stored, self.AWAY, RAISED + TEN_MINUTES)
+
+        assert stored.fleet_evicts() == 0
+        assert block_of(stored) == ("PodsStay", f"team/big: nothing evicts it from {self.TWIN}")
+
+    def test_counts_again_once_its_device_is_evicted_from(self) -> None:
+        stored = self.begun()
+        settle(stored, self.AWAY, RAISED + TEN_MINUTES)
+
+        back = with_fields(self.AWAY, inventory=self.BOTH)
+        settle(stored, back, RAISED + TEN_MINUTES + 60)
+
+        assert stored.effects() == {"gpu-0": "NoExecute", "board-0": "NoExecute"}
+        assert stored.fleet_evicts() == 1
+
+    def test_has_ten_minutes_from_when_it_came(self) -> None:
+        stored = self.begun()
+        late = with_fields(self.AWAY, pods=(pod("big", started=at(1000)),))
+
+        settle(stored, late, 1000 + TEN_MINUTES - 1)
+        assert stored.fleet_evicts() == 1
+        settle(stored, late, 1000 + TEN_MINUTES)
+
+        assert stored.fleet_evicts() == 0
+
+    def test_goes_with_its_other_device_that_is_evicted_from(self) -> None:
+        stored = self.begun()
+        other = claim("gpu-0", "big")
+        other = msgspec.structs.replace(
+            other, metadata=msgspec.structs.replace(other.metadata, name="another")
+        )
+        settle(stored, with_fields(self.AWAY, claims=(*self.AWAY.usage.claims, other)), 9000)
+
+        assert block_of(stored)[0] == "AsExpected"
+        assert stored.fleet_evicts() == 1
+
+
+def test_a_pod_that_runs_on_without_its_device_fills_no_budget_for_ever() -> None:
+    stored = under_no_execute(on_dead_gpu("big"))
+
+    settle(stored, with_fields(on_dead_gpu("big"), claims=()), RAISED + TEN_MINUTES)
+
+    assert stored.fleet_evicts() == 0
+    assert block_of(stored)[1].startswith("team/big: nothing evicts it from ")
 
 
 def test_a_claim_that_no_pod_uses_is_not_waited_for_without_end() -> None:
