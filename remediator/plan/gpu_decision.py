@@ -322,7 +322,7 @@ def _keep_unknown(known: _Known) -> Demanded | None:
     why = recovery.why_unknown(known.board, known.incident, known.confirmed)
     if not why:
         return None
-    moved = hardware.new_names_in_words(known.taints.renamed)
+    moved = hardware.new_names_in_words(known.taints, known.policy.disagrees)
     parts = (
         f"unknown, so nothing changes: {why}",
         AWAY if known.repair.away else known.record.end_unreported,
@@ -428,7 +428,7 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
     }
     if classes_off:
         parts.append(f"not untainted while {some(sorted(classes_off))} stands, whose class is off")
-    if moved := hardware.new_names_in_words(known.taints.renamed):
+    if moved := hardware.new_names_in_words(known.taints, known.policy.disagrees):
         parts.append(moved)
     return tuple(parts)
 

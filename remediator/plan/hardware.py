@@ -49,6 +49,8 @@ class Taints(msgspec.Struct, frozen=True, kw_only=True):
     """The hardware that the incident has tainted."""
     refused: tuple[Rule, ...] = ()
     """Those that would follow it, and that the API server refuses to store."""
+    unsettled: tuple[Rule, ...] = ()
+    """Those that would follow it into a pool that both of two policies may only observe."""
     extends: bool = False
     """A rule will be created where nothing keeps work away now."""
 
@@ -69,7 +71,9 @@ def follow_names(  # noqa: PLR0917 - the facts, and when
     parts = tainted_hardware(board, incident, now, demands, gone)
     # What has recovered gets no new rule: the last one may be gone, and the end not stored yet.
     recovered = recovery.is_proven(board, incident, policy, now)
-    found = () if recovered else _rules_under_new_names(board, incident, parts, standing, policy)
+    found, unsettled = _rules_under_new_names(board, incident, parts, standing, policy)
+    if recovered:
+        found = unsettled = ()
     refused = tuple(rule for rule in found if board.rules.refusal(rule.device))
     renamed = tuple(rule for rule in found if rule not in refused)
     has = {rule.device for rule in board.rules.stored if _restricts(rule.effect)}
@@ -78,6 +82,7 @@ def follow_names(  # noqa: PLR0917 - the facts, and when
         firm=with_new_names(firm, renamed),
         renamed=renamed,
         refused=refused,
+        unsettled=unsettled,
         parts=parts if recovered else _without_freed(board, incident, parts, policy),
         extends=any(rule.device not in has for rule in renamed),
     )
@@ -267,18 +272,18 @@ def _rules_under_new_names(
     parts: Iterable[Hardware],
     standing: Iterable[Rule],
     policy: Policy,
-) -> tuple[Rule, ...]:
+) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
     """Return the rules for devices of tainted hardware that nothing keeps work away from now.
 
     Only on the incident's own node: on another one a board is what that node's report lists.
     What the policy lets no class taint any more stays without a rule, and so does all while none
     are served. While two policies disagree only a pool counts in which the incident has had a rule:
-    in another one both may only observe.
+    in another one both may only observe. Rules for those that wait for that come second.
     """
     if _cannot_follow(board, incident):
-        return ()
+        return (), ()
     has = {rule.device for rule in standing if _restricts(rule.effect)}
-    found: dict[str, Rule] = {}
+    found, unsettled = dict[str, Rule](), dict[str, Rule]()
     names = (*(record.device for record in incident.status.scope.rules), *map(str, has))
     pools = {name.rpartition("/")[0] for name in names} if policy.disagrees else set[str]()
     for part, device in _devices_of(parts, board):
@@ -288,7 +293,10 @@ def _rules_under_new_names(
         name, ceiling = str(device.device), _ceiling(rule, board, policy)
         if _restricts(ceiling or "None") or name.rpartition("/")[0] in pools:
             found[name] = rule
-    return tuple(found[name] for name in sorted(found))
+        elif policy.disagrees:
+            unsettled[name] = rule
+    waits = unsettled.keys() - found.keys()
+    return tuple(found[name] for name in sorted(found)), tuple(unsettled[n] for n in sorted(waits))
 
 
 def _cannot_follow(board: Board, incident: Incident) -> bool:
@@ -347,10 +355,14 @@ def without_disruption(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
     return msgspec.structs.replace(rule, effect=RESTRICTION)
 
 
-def new_names_in_words(rules: tuple[Rule, ...]) -> str:
-    """Return the names under which the hardware is tainted anew, "" for none."""
-    names = some(rule.device.device for rule in rules)
-    return f"the taint follows the hardware to {names}" if names else ""
+def new_names_in_words(taints: Taints, disagrees: str) -> str:
+    """Return under which names the hardware is tainted anew, and under which not; "" for none."""
+    new, free = (
+        some(rule.device.device for rule in rules) for rules in (taints.renamed, taints.unsettled)
+    )
+    follows = f"the taint follows the hardware to {new}" if new else ""
+    waits = f"not every device of it is tainted: {free} waits, as {disagrees}" if free else ""
+    return "; ".join(text for text in (follows, waits) if text)
 
 
 def _place_of(

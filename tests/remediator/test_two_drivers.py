@@ -202,6 +202,25 @@ def test_a_pool_that_both_policies_only_observe_stays_free_while_they_disagree()
     assert effects(stored) == {"node-a": "NoExecute"}
 
 
+@pytest.mark.parametrize("sick", [True, False])
+def test_the_incident_says_that_a_device_waits_for_two_policies_to_agree(*, sick: bool) -> None:
+    """The other driver publishes a tainted GPU while the policy of the leader before may differ."""
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, seen(NVIDIAS), second, ONE_ENFORCES)
+
+    differs = msgspec.structs.replace(by_pool("off", "off"), disagrees="two policies differ")
+    both = seen(*BOTH) if sick else with_fields(seen(*BOTH), stale="silent")
+    settle(stored, both, 10, differs)
+    assert effects(stored) == {"node-a": "NoExecute"}
+    waits = "not every device of it is tainted: gpu-0 waits, as two policies differ"
+    assert waits in stored.incident.status.message
+
+    settle(stored, both, 20, by_pool(rack="enforce"))
+    assert effects(stored).keys() == {"node-a", "rack"}
+    assert waits not in stored.incident.status.message
+
+
 def test_a_taint_follows_another_name_in_its_pool_while_two_policies_disagree() -> None:
     stored = Stored()
     for second in (1, 5):

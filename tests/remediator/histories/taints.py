@@ -71,7 +71,9 @@ class Taints:
         Another compute instance may be free beside one that an error meant when it was new, and so
         may be one of which neither its name nor a report says where it is.
         `keeps_only`: only the policy of the leader before enforces, so nothing new is tainted, such
-        as what `ignore` has set free.
+        as what `ignore` has set free. Of that policy a leader knows a hash and no pool: whether it
+        enforced in one in which the incident has no rule, this history knows, and no leader. There
+        the incident has to say what the device waits for.
         """
         if seen.trust().refusal("rebind"):
             return
@@ -87,7 +89,8 @@ class Taints:
                 for intent in planned.record.intents
             ):
                 continue
-            meant = self._hardware.get(incident.name, set())
+            meant, ruled = self._hardware.get(incident.name, set()), incident.status.scope.rules
+            pools = {record.device.rpartition("/")[0] for record in ruled}
             slices = {part.uuid for part in incident.status.scope.hardware} & meant
             failed = {target.uuid for target in incident.status.fault.slices or ()}
             reported = {part.uuid for part in board.gpu.instances} if board.gpu else set[str]()
@@ -102,11 +105,14 @@ class Taints:
                     if device.kind == other.kind == "mig" and shares_memory(device, other)
                 )
                 mine = gpu == planned.uuid and (gpu in meant or made_of)
+                new = keeps_only and str(device.device).rpartition("/")[0] not in pools
+                text = f"not every device of it is tainted: {device.device.device} waits, as "
+                waits = new and text in incident.status.message
                 if mine or device.uuid in slices:
                     refused = rule_name(device.device) in seen.stored.refused
                     because = {each.by for each in planned.granted.deferrals}
-                    known = refused and "RuleRefused" in because
-                    assert device.device in has or known, (
+                    waits |= refused and "RuleRefused" in because
+                    assert waits or device.device in has, (
                         f"{device.device} of {incident.name} is free"
                     )
 

@@ -382,3 +382,14 @@ def test_a_pod_on_a_slice_that_nothing_publishes_fills_no_budget_for_ever() -> N
     history.a_sick_gpu_is_held_for_long(index=1, then=0.5, why="")
     history.a_driver_that_cannot_start(away=True, dies=0, index=0, lost=True, then=11.0)
     history.teardown()
+
+
+def test_a_device_of_a_second_driver_waits_for_two_policies_to_agree() -> None:
+    """The new leader's file is milder, and nobody knows what the other one was for that pool."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.a_reboot_in_vain(dies=0, index=0, late=0.1, then=0.1)
+    history.a_reboot(dies=0, then=0.1)
+    history.another_leader(mode="dry-run", ceiling=None, dies=0, then=0.1)
+    history.a_gpu_that_is_published_twice(twin="second driver", there=True, dies=0, then=0.1)
+    history.teardown()
