@@ -233,12 +233,8 @@ def _eviction_record(board: Board, granted: Granted, now: datetime) -> Planned:
     if board.trust.refusal("disrupt") or board.pods is None:
         # Nothing shows that what blocked them is over, so its words stay.
         return _keep_blocked(as_it_was, old)
-    desired = {rule.device: rule for rule in granted.rules if rule.effect == "NoExecute"}
-    stands = {
-        str(rule.device): rule
-        for rule in board.rules.stored
-        if rule.effect == "NoExecute" and rule.device in desired
-    }
+    # Desired or not: one that may not be removed evicts all the same.
+    stands = {str(rule.device): rule for rule in board.rules.stored if rule.effect == "NoExecute"}
     if isinstance(board.verdict, Unknown):
         # NoExecute goes on, and what pods do is known all the same.
         planned = _with_those_left(board, as_it_was, {}, stands, now)

@@ -349,7 +349,8 @@ def _eviction(
         rule.effect in EVICTING for rule in board.rules.stored
     )
     evicting = clocks.unless_dated(board, old.evicting_at, fact=done.evicting or stands)
-    drained = clocks.unless_dated(board, old.drained_at, fact=done.drained)
+    empty = done.drained or (stands and done.empty)
+    drained = clocks.unless_dated(board, old.drained_at, fact=empty)
     return EvictionStatus(
         tainted_at=clocks.whole_taint_since(board, incident.status, now, tainted=done.tainted),
         evicting_at=clocks.run("evicting", old.evicting_at, now, fact=evicting),
