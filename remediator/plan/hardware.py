@@ -65,7 +65,10 @@ def follow_names(  # noqa: PLR0917 - the facts, and when
 ) -> Taints:
     """Return what stands of an incident, each part of its hardware under each of its names."""
     firm = tuple(
-        rule for rule in standing if not _is_of_another_slice(board, incident, rule, demands, now)
+        rule
+        for rule in standing
+        if not _is_of_another_slice(board, incident, rule, demands, now)
+        and not _was_set_aside(board, incident, rule, demands)
     )
     gone = tuple(rule for rule in standing if rule not in firm)
     parts = tainted_hardware(board, incident, now, demands, gone)
@@ -207,6 +210,28 @@ def _is_of_another_slice(
         return all(target.uuid != rule.uuid for demand in demands for target in demand.targets)
     published = any(device.device == rule.device and device.uuid for device in board.inventory)
     return published and rule.device not in desired
+
+
+def _was_set_aside(
+    board: Board, incident: Incident, rule: Rule, demands: tuple[Demand, ...]
+) -> bool:
+    """Whether a rule was found to be of another slice before, and its deletion has failed.
+
+    The incident has recorded the rule, and its slice is none of the hardware that it has tainted.
+    """
+    parts = incident.status.scope.hardware
+    recorded = any(record.uid == rule.uid for record in incident.status.scope.rules)
+    if not (recorded and parts) or len(parts) >= HARDWARE_LIMIT:
+        return False
+    of_a_slice = rule.fault == "contained" and rule.uuid != rule.gpu
+    if not of_a_slice or not _restricts(rule.effect) or rule.effect in EVICTING:
+        return False
+    if not any(device.uuid == rule.uuid for device in board.inventory):
+        return False
+    covered = any(part.uuid in (rule.uuid, "") for part in parts)
+    desired = {target.uuid for demand in demands for target in demand.targets}
+    named = slices_named(board, incident.status.fault.seen_signals)
+    return not covered and rule.uuid not in desired | set(named)
 
 
 def tainted_hardware(

@@ -236,14 +236,12 @@ def _is_undecided(board: Board, planned: Planned) -> bool:
 
     An incident that has lost its status is in no mode that calls for an act. An incident that this
     decision opens has no mode yet. Neither means that no act is needed. Where rules stood and none
-    are served now, it is not known which pods leave under them. A node that is silent may still
-    have a GPU about which another one decides.
+    are served now, it is not known which pods leave under them.
     """
     opened = [incident for incident in board.incidents if incident.open]
     lost = any(incident.blank or not incident.status.policy.mode for incident in opened)
     new, undecided = _is_new(board, planned), planned.demanded.undecided is not None
-    away = bool(board.presence.decided_by) and not board.machine.believed
-    return lost or new or undecided or away or bool(unseen_rules(board))
+    return lost or new or undecided or bool(unseen_rules(board))
 
 
 def _is_new(board: Board, planned: Planned) -> bool:

@@ -244,7 +244,7 @@ def _begins(board: Board, planned: Planned, device: str) -> bool:
     )
     if planned.granted.held_back:  # they go on once that is over: no pod has had its time yet
         return there
-    return there and bool(planned.granted.evicts) and not planned.granted.deferred
+    return there and device in map(str, planned.granted.evicts)
 
 
 def _there(board: Board, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:

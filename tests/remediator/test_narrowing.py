@@ -7,8 +7,10 @@ import pytest
 
 from exporter.model.device import Device
 from exporter.model.node_health import MemorySlices, XidRecord
+from remediator.model.taint_rule import rule_name
 from remediator.plan.node_decision import decide_node
-from remediator.plan.view import NodeView
+from remediator.plan.steps import DeleteRule, WriteStatus
+from remediator.plan.view import NodeView, RefusedRule
 from tests.remediator.builders import (
     ALL_SEVEN,
     DRIVER,
@@ -277,3 +279,22 @@ def test_slices_that_change_make_no_old_taint_a_new_one(
 
     there = {device.device.device for device in changed(silent).slices.inventory}
     assert there <= stored.effects().keys()
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_slice_of_which_the_untaint_fails_is_untainted_later(*, refused: bool) -> None:
+    """Its incident has recorded by then that another slice was meant."""
+    stored, kept = tainted_whole(), Device(DRIVER, NODE, min(ALL_SEVEN - {SLICE_5}))
+    names = {rule_name(kept): RefusedRule("403 Forbidden", at(60))} if refused else {}
+    named = with_fields(seen(5, 5), irremovable=names)
+    steps = decide_node(stored.over(named), stored.fleet(), ENFORCE, at(5)).steps
+    assert any(isinstance(step, WriteStatus) for step in steps)
+    for step in steps:
+        if not (isinstance(step, DeleteRule) and step.stored.device == kept):
+            stored.take(step, at(5))
+    assert stored.effects().keys() == {kept.device, SLICE_5}
+
+    for second in (20, 300):
+        settle(stored, seen(second, 5), second)
+
+    assert stored.effects() == {SLICE_5: "NoExecute"}

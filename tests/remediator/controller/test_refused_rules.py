@@ -9,7 +9,13 @@ import pytest
 from exporter.model.node_health import GpuHealth, RecoveryAction, XidRecord
 from kubeapi import clock
 from kubeapi.client import ApiError
-from remediator.controller.refused_rules import FIRST_WAIT, LONGEST_WAIT, RefusedRules
+from remediator.controller.refused_rules import (
+    FAILS_FOR,
+    FIRST_WAIT,
+    FORGOTTEN_AFTER,
+    LONGEST_WAIT,
+    RefusedRules,
+)
 from remediator.model.taint_rule import rule_name
 from remediator.plan.board import RENEWALS_NEEDED
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step
@@ -283,6 +289,40 @@ class TestTheMemory:
         memory.on_failed(step, self.REFUSED)
         (one,) = memory.refusals(at(0)).values()
         assert one.until == at(FIRST_WAIT)
+
+    def test_an_error_of_the_api_server_counts_once_there_is_no_other_answer(self) -> None:
+        elapsed, failing = Clock(), ApiError("POST /rules: 500: webhook x failed", status=500)
+        memory, step = RefusedRules(elapsed), CreateRule(rule(0))
+
+        memory.on_failed(step, failing)
+        elapsed.seconds += FAILS_FOR
+        memory.on_done(step)
+        memory.on_failed(step, failing)
+        assert memory.refusals(elapsed.date()) == {}
+
+        elapsed.seconds += FAILS_FOR
+        memory.on_failed(step, failing)
+        (one,) = memory.refusals(elapsed.date()).values()
+        assert one.why == "500: webhook x failed"
+
+    def test_an_error_long_ago_does_not_count(self) -> None:
+        elapsed, failing = Clock(), ApiError("POST /rules: 500: webhook x failed", status=500)
+        memory, step = RefusedRules(elapsed), CreateRule(rule(0))
+
+        memory.on_failed(step, failing)
+        elapsed.seconds += FORGOTTEN_AFTER
+        memory.refusals(elapsed.date())
+        memory.on_failed(step, failing)
+
+        assert memory.refusals(elapsed.date()) == {}
+
+    def test_the_first_words_of_a_refusal_stay(self) -> None:
+        memory, step = RefusedRules(Clock()), CreateRule(rule(0))
+        for number in range(3):
+            memory.on_failed(step, ApiError(f"POST /rules: 403: request {number}", status=403))
+
+        (one,) = memory.refusals(at(0)).values()
+        assert one.why == "403: request 0"
 
     @pytest.mark.parametrize("status", [None, 404, 409, 429, 500, 503])
     def test_what_another_try_may_change_is_no_refusal(self, status: int | None) -> None:

@@ -8,12 +8,13 @@ import msgspec
 from exporter.model.node_health import GpuHealth, RecoveryAction
 from remediator.diagnose.fault import Unknown
 from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import rule_name
 from remediator.plan.gpu_decision import keep
 from remediator.plan.node_condition import WAITING
 from remediator.plan.node_decision import decide_node
 from remediator.plan.node_pods import neighbours, with_promises
 from remediator.plan.stages import Deferral, Granted, Planned
-from remediator.plan.view import NodeView
+from remediator.plan.view import NodeView, RefusedRule
 from remediator.policy.limits import LIFTED
 from remediator.policy.place import Area
 from remediator.policy.table import Evict, Policy
@@ -25,7 +26,9 @@ from tests.remediator.builders import (
     at,
     dead,
     gpu,
+    mig_gpu,
     policy,
+    published,
     until,
     uuid,
     view,
@@ -297,3 +300,20 @@ def test_the_end_of_a_hold_wakes_the_node() -> None:
 
     assert decision.wake_at is not None
     assert decision.wake_at <= at(2 * HOUR)
+
+
+def test_what_waits_on_another_slice_takes_no_time_from_a_pod_whose_hold_ends() -> None:
+    sliced = mig_gpu(1, slices=2, recovery_action=RESET)
+    first, other = (part.device for part in published(sliced))
+    why = {rule_name(other): RefusedRule("403 Forbidden", at(1e6))}
+    seen, rows = busy(sliced, device=first.device, refused=why), waits()
+    stored = Stored()
+    reconciled(stored, seen, 1, evicts_later(rows))
+    stored.intend("Hold", until(3 * HOUR), SECOND)
+    for second in (5, 60, HOUR, 3 * HOUR - 5):
+        reconciled(stored, seen, second, rows)
+
+    status, reason, message = reconciled(stored, seen, 3 * HOUR + 1, rows)
+
+    assert (status, reason) == ("False", WAITING)
+    assert "not overridden: team/big" in message
