@@ -6,8 +6,8 @@ naming it. Pure.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -33,7 +33,7 @@ from remediator.diagnose.suspicion import with_suspicion
 from remediator.diagnose.verdict import verdict
 from remediator.model.claim import absent_consumers, affected_pods
 from remediator.model.incident import GPU_UUID, Incident, concerns, of_gpu
-from remediator.model.taint_rule import Rule
+from remediator.model.taint_rule import Rule, rule_name
 from remediator.plan.board import (
     Agent,
     Board,
@@ -49,9 +49,11 @@ from remediator.plan.evictions import tolerations
 from remediator.plan.overrides import with_confirmed
 from remediator.plan.pods import claims_ignoring_taints, gang
 from remediator.plan.signals import by_clock_of_now
-from remediator.plan.view import NodeView
+from remediator.plan.view import NodeView, RefusedRule
 from remediator.policy.table import Place
 
+LOOK_AGAIN = timedelta(minutes=1)
+"""When a name is looked at again that another GPU's rule has."""
 _NVIDIAS = ".nvidia.com"
 """How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
 
@@ -267,7 +269,7 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
             served=view.stored.rules_served,
             known=view.stored.rules_served and not view.blind.get("rules"),
             foreign=tuple(rule for rule in view.stored.foreign if any(map(rule.selects, devices))),
-            refused=view.stored.refused,
+            refused={**view.stored.refused, **_names_in_use(view, uuid, parts, shared.now)},
             irremovable=view.stored.irremovable,
         ),
         users=Users(
@@ -313,6 +315,27 @@ def _remembered_names(
     names = {target.name for scope in scopes for target in scope}
     inventory = view.slices.inventory
     return frozenset(name for name in names if uuid in (gpus_named(name, inventory) or {uuid}))
+
+
+def _names_in_use(
+    view: NodeView, uuid: str, parts: Iterable[SliceDevice], now: datetime
+) -> Mapping[str, RefusedRule]:
+    """Return the rules that cannot be made, as another GPU's has the name and cannot go now.
+
+    That rule keeps new work away. Else it is replaced in one write (`steps.in_order`).
+    """
+    stored = view.stored
+    mine = {part.device for part in parts} if stored.irremovable or stored.unread else set[Device]()
+    found: dict[str, RefusedRule] = {}
+    for rule in stored.rules:
+        if rule.device in mine and rule.gpu != uuid and rule.effect != "None":
+            unread, stuck = _unread(view, rule.gpu), stored.irremovable.get(rule.name)
+            why = unread.why if unread else stuck.why if stuck else ""
+            until = stuck.until if stuck else now + LOOK_AGAIN
+            if why:
+                text = f"it has the rule of {rule.gpu}, which cannot go now: {why}"
+                found[rule_name(rule.device)] = RefusedRule(text, until)
+    return found
 
 
 def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:

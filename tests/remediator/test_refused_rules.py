@@ -13,10 +13,12 @@ from tests.remediator.builders import (
     Stored,
     action,
     at,
+    dead,
     gpu,
     mig_gpu,
     policy,
     published,
+    uuid,
     view,
     with_fields,
     xid,
@@ -160,3 +162,19 @@ def test_it_is_made_once_it_is_tried_again(wait: int) -> None:
     assert sorted(stored.effects().values()) == ["NoExecute", "NoSchedule"]
     settle(stored, SICK, 10 + wait + timedelta(seconds=4).total_seconds())
     assert set(stored.effects().values()) == {"NoExecute"}
+
+
+def test_a_gpu_whose_name_has_a_rule_that_cannot_go_gets_a_decision_all_the_same() -> None:
+    """Of the other GPU an object cannot be read, and its name is this one's since a boot."""
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, view(dead(0), gpu(1)), second)
+    well = gpu(0, minor=1, epoch=2, epoch_started=at(15), recovery_action=action(0, 16, 17))
+    unread = frozenset({stored.incident.name})
+
+    for second in (20, 25, 60):
+        settle(stored, with_fields(view(well, dead(1, minor=0)), unread=unread), second)
+
+    other = stored.incidents[f"{uuid(1).lower()}-1"].status
+    assert (other.phase, other.repair.needs) == ("Suspected", "NodeReboot")
+    assert f"it has the rule of {uuid(0)}, which cannot go now" in other.message
