@@ -60,7 +60,9 @@ class AcrossStays(Judged):
 
     def judge_rest(self) -> None:
         super().judge_rest()
-        tainted = {rule.gpu for rule in self.calm.rules.values()}
+        # What the API server does not let go stays.
+        free = (rule for rule in self.calm.rules.values() if rule.name not in self.not_removed)
+        tainted = {rule.gpu for rule in free}
         assert self.disagrees or not tainted & self.exempt, "an exempt GPU is left alone"
         if not self.machine.whole or self.disagrees:
             return
