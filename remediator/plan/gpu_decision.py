@@ -444,7 +444,10 @@ def _ignore(known: _Known, demanded: Demanded) -> Demanded:
     eviction = msgspec.structs.replace(demanded.eviction, devices=(), resumes=False)
     # Once a user takes that back, the taint is a new one.
     parts = known.taints.parts
-    freed = with_changes(known.incident.status, scope={"hardware": hardware.set_free(parts, parts)})
+    freed = with_changes(
+        known.incident.status,
+        scope={"hardware": hardware.set_free(parts, parts, known.lead.incident)},
+    )
     return msgspec.structs.replace(
         demanded,
         incident=msgspec.structs.replace(known.incident, status=freed),

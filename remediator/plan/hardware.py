@@ -357,13 +357,22 @@ def _without_freed(
         if device.device not in has
         and not _restricts(_ceiling(_rule(board, incident, part, device), board, policy) or "None")
     ]
-    return set_free(parts, freed)
+    return set_free(parts, freed, incident)
 
 
-def set_free(parts: Iterable[Hardware], freed: Collection[Hardware]) -> tuple[Hardware, ...]:
-    """Return hardware of which some is tainted no more, by the policy or by a user's word."""
+def set_free(
+    parts: Iterable[Hardware], freed: Collection[Hardware], incident: Incident
+) -> tuple[Hardware, ...]:
+    """Return hardware of which some is tainted no more, by the policy or by a user's word.
+
+    What was recorded as free stays as it is, though a rule that may not be removed stands there.
+    """
+    before = {_key(part): part for part in incident.status.scope.hardware if part.effect == "None"}
     return tuple(
-        msgspec.structs.replace(part, effect="None") if part in freed else part for part in parts
+        before.get(_key(part), msgspec.structs.replace(part, effect="None"))
+        if part in freed
+        else part
+        for part in parts
     )
 
 
