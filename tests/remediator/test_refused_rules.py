@@ -132,7 +132,8 @@ def test_a_rule_that_may_not_be_lowered_or_removed_stands_and_its_incident_knows
     assert stored.effects()[SLICES[0].device] == "NoExecute"
     assert stored.effects().get(SLICES[1].device) != "NoExecute"
     assert f"{SLICES[0].device} cannot be removed or lowered: 403 Forbidden" in deferred(stored)
-    assert tick(stored, with_fields(SICK, irremovable=why), 66, rows).steps == []
+    settle(stored, with_fields(SICK, irremovable=why), 66, rows)
+    assert tick(stored, with_fields(SICK, irremovable=why), 126, rows).steps == []
 
 
 def test_a_rule_that_may_not_be_removed_brings_back_none_that_is_gone() -> None:
