@@ -60,7 +60,7 @@ class Demand(msgspec.Struct, frozen=True):
         return PLAIN.why_not_on(Node(node.name, taints=tuple(faults)))
 
     @property
-    def compared(self) -> int:
+    def comparisons(self) -> int:
         """Return how much is compared with each node: of the pod, and of its allocated claims."""
         found = sum(selector.size for _, selector in self.placed)
         if self.pod is None:

@@ -373,7 +373,7 @@ def _too_large(demand: Demand) -> str:
     """Return of what there is too much to be computed, "" for nothing."""
     if sum(len(claim.spec.devices.requests) for claim in demand.waiting) > MOST_REQUESTS:
         return f"its claims have more than {MOST_REQUESTS} requests"
-    if demand.compared > MOST_COMPARED:
+    if demand.comparisons > MOST_COMPARED:
         return f"it compares more than {MOST_COMPARED} values with each node"
     return ""
 

@@ -173,7 +173,7 @@ def test_its_call_for_repair_stands_while_it_decides_about_it() -> None:
 
 
 def test_a_call_is_over_once_another_node_decides_about_the_gpu() -> None:
-    """Nobody could take it back otherwise: not a pod that comes, a user, or the recovery there."""
+    """No pod that comes, no user and no recovery there could take it back otherwise."""
     stored = Stored()
     for second in (1, 5, 70):
         assert reconciled(stored, view(dead(), pods=()), second) is not None

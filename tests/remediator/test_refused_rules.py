@@ -90,7 +90,7 @@ def test_an_incident_that_waits_for_a_user_says_which_rule_cannot_be_made_again(
     assert "NoSchedule deferred: the rule of " in deferred(stored)
 
 
-def test_so_does_one_whose_end_nobody_has_seen() -> None:
+def test_so_does_one_whose_end_was_not_seen() -> None:
     down, unread = NvlinkHealth(up=(0,), down=(1,), failed=(1,)), NvlinkHealth()
     stored, name = Stored(), rule_name(published(gpu(0))[0].device)
 

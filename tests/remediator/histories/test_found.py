@@ -385,7 +385,7 @@ def test_a_pod_on_a_slice_that_nothing_publishes_fills_no_budget_for_ever() -> N
 
 
 def test_a_device_of_a_second_driver_waits_for_two_policies_to_agree() -> None:
-    """The new leader's file is milder, and nobody knows what the other one was for that pool."""
+    """The new leader's file is milder, and no leader knows the other one for that pool."""
     history = History()
     history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
     history.a_reboot_in_vain(dies=0, index=0, late=0.1, then=0.1)
