@@ -353,14 +353,11 @@ def _verify(known: _Known) -> Demanded:
     soaked = verified_at is not None and now >= verified_at
     waits = bool(record.confirmation)
     unproven = "" if confirmed else recovery.missing_proof(board, incident, waits_for_user=waits)
-    if soaked and unproven:
-        verified_at = now + recovery.LOOK_FOR_RENEWALS
-    # What the agent has confirmed is stored first: a restart in between must not wait for it again.
+    # Its proof is stored first: the next leader of one that ends between the last rule and the end
+    # of the incident would make the rule again.
     noted = confirmed is not None or incident.status.recovery.confirmed_at is not None
-    if verified_at and soaked and not unproven and not noted:
-        # A schema of the release before does not store it.
-        verified_at += recovery.NOTED_WITHIN
-        noted = now >= verified_at
+    if soaked and (unproven or not noted):
+        verified_at = now + recovery.LOOK_FOR_RENEWALS
     verified = soaked and noted and not unproven
     unseen = recovery.unseen_rules(board)
     if verified and not (waits or unseen):

@@ -36,8 +36,6 @@ NODE_GONE_FOR = timedelta(days=7)
 LOOK_FOR_RENEWALS = timedelta(seconds=15)
 """While a soak is over and not proven yet."""
 NOT_SERVED = "DeviceTaintRules are not served, so it is unknown whether its rules still exist"
-NOTED_WITHIN = timedelta(seconds=10)
-"""After a soak: what was not stored by then, this cluster's CRD does not know."""
 REPAIR_TAKES = timedelta(hours=1)
 """For so long after its taint a GPU may be repaired before a user is needed to say so."""
 _END_WITHOUT_RESET = frozenset({"fabric", *OVER_AT_ONCE})

@@ -1,13 +1,11 @@
 """A soak is proven by the agent while it runs: by renewals that confirm its report."""
 
-from datetime import datetime
-
 import msgspec
 import pytest
 
 from exporter.model.node_health import GpuHealth, NodeHealth
 from remediator.plan.board import RENEWALS_NEEDED
-from remediator.plan.steps import DeleteRule, Step, WriteStatus
+from remediator.plan.steps import DeleteRule
 from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     LASTS,
@@ -36,8 +34,8 @@ def healed(seconds: float, renewals: int) -> NodeView:
     return view(REPAIRED, renewals=confirmed)
 
 
-def sick_then_healthy(empty: Stored | None = None) -> Stored:
-    stored = empty or Stored()
+def sick_then_healthy() -> Stored:
+    stored = Stored()
     for seconds in (100, 110):
         settle(stored, held(dead(0)), seconds)
     settle(stored, healed(300, 0), 300)
@@ -72,25 +70,18 @@ def test_a_soak_that_was_confirmed_once_is_so_after_a_restart() -> None:
     assert stored.effects() == {}
 
 
-class OlderSchema(Stored):
-    """What an API server holds whose CRD is of a release that did not store the confirmation."""
-
-    def take(self, step: Step, now: datetime) -> None:
-        if isinstance(step, WriteStatus):
-            kept = with_fields(step.status, confirmed_at=None)
-            step = WriteStatus(step.incident, kept)
-        super().take(step, now)
-
-
-def test_where_the_confirmation_is_not_stored_it_is_enough_that_it_was_seen() -> None:
-    stored = sick_then_healthy(OlderSchema())
-    decision = tick(stored, healed(900, RENEWALS_NEEDED), 900)
-    assert decision.wake_at == at(910)
-    tick(stored, healed(909, RENEWALS_NEEDED), 909)
+def test_a_leader_that_finds_the_soak_over_stores_its_proof_before_it_removes_a_rule() -> None:
+    """It may be killed after the last rule, and the next one begins to count renewals anew."""
+    stored = sick_then_healthy()
+    tick(stored, healed(900, RENEWALS_NEEDED), 900)
     assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert stored.incident.status.recovery.confirmed_at == at(900)
 
-    settle(stored, healed(910, RENEWALS_NEEDED), 910)
+    (untaint,) = tick(stored, healed(901, RENEWALS_NEEDED), 901).steps
+    assert isinstance(untaint, DeleteRule)
+    settle(stored, healed(902, 0), 902)
     assert stored.effects() == {}
+    assert not stored.incident.open
 
 
 def test_a_gap_in_health_makes_the_agent_confirm_anew() -> None:
