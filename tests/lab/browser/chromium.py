@@ -57,9 +57,7 @@ class Browser:
 
 
 def _unfinished(drawn: Drawn) -> str:
-    waiting = drawn.page.evaluate(
-        "() => window.drawn && window.drawn.panels().filter((one) => one.state !== 'Done')"
-    )
+    waiting = drawn.page.evaluate("() => window.drawn ? window.drawn.waiting() : 'the page'")
     return f"not drawn in {PATIENCE} s: {waiting}; complaints: {drawn.complaints}"
 
 

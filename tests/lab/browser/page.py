@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from playwright.sync_api import ConsoleMessage, Page, Request
 
 Json = dict[str, Any]
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds for a dashboard to be drawn: a busy machine draws one slowly, never wrongly."""
 HEIGHT = 6000
 """Of the window in pixels: tables draw only the rows that are in sight, so all of a page is."""
 _BETWEEN_LOOKS = 300
 """Milliseconds."""
 _STILL = """() => {
-  const now = window.drawn.complete() ? document.querySelector("main").innerHTML : "";
+  const now = window.drawn.waiting().length ? "" : document.querySelector("main").innerHTML;
   const [before, looks] = window.looks ?? ["", 0];
   window.looks = [now, now && now === before ? looks + 1 : 0];
   return window.looks[1] >= 3;
@@ -91,7 +91,7 @@ class Drawn:
     def settle(self) -> None:
         """Wait until all is drawn, nothing is queried any more, and the page stays as it is."""
         limit = PATIENCE * 1000
-        complete = "() => window.drawn && window.drawn.complete()"
+        complete = "() => window.drawn && !window.drawn.waiting().length"
         self.page.wait_for_function(complete, timeout=limit)
         self.page.wait_for_load_state("networkidle", timeout=limit)
         self.page.wait_for_function(_STILL, polling=_BETWEEN_LOOKS, timeout=limit)

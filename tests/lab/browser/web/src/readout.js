@@ -9,13 +9,15 @@ export function observe(scene) {
   window.drawn = {
     panels,
     variables: () => scene.state.$variables.state.variables.map(variableState),
-    /** Whether every variable has its value, every query its answer and every panel its component. */
-    complete: () => {
-      const variables = scene.state.$variables.state.variables;
-      const waiting = variables.some((one) => scene.state.$variables.isVariableLoadingOrWaitingToUpdate(one));
-      const layers = sceneGraph.findAllObjects(scene, (one) => one instanceof SceneDataLayerSet).flatMap((one) => one.state.layers);
-      const told = layers.every((one) => !one.state.isEnabled || over.includes(one.state.data?.state));
-      return !waiting && told && panels().every((one) => over.includes(one.state) && document.querySelector(`[data-viz-panel-key="${one.key}"] [data-drawn]`));
+    /** What has no value, no answer or no component yet. */
+    waiting: () => {
+      const variables = scene.state.$variables.state.variables.filter((one) => scene.state.$variables.isVariableLoadingOrWaitingToUpdate(one));
+      const layers = sceneGraph.findAllObjects(scene, (one) => one instanceof SceneDataLayerSet).flatMap((one) => one.state.layers)
+        .filter((one) => one.state.isEnabled && !over.includes(one.state.data?.state));
+      const asked = panels().filter((one) => !over.includes(one.state));
+      const empty = panels().filter((one) => !document.querySelector(`[data-viz-panel-key="${one.key}"] [data-drawn]`));
+      const named = (what, found) => found.map((one) => `${what} ${one.title ?? one.state.name}`);
+      return [...named("variable", variables), ...named("layer", layers), ...named("query of", asked), ...named("component of", empty)];
     },
   };
 }
