@@ -36,6 +36,12 @@ def row(figure: Figure) -> tuple[str, ...]:
     return (name, *_numbers(figure), figure.unit, figure.budget)
 
 
+def line(figure: Figure) -> str:
+    """Return one figure alone, for who watches a long measurement."""
+    name, number, *cells = map(str.strip, row(figure))
+    return f"{name}: {' '.join(cell for cell in cells if cell)} (n {number})"
+
+
 def _numbers(figure: Figure) -> tuple[str, ...]:
     values = figure.values
     if not values:

@@ -19,6 +19,7 @@ from benchmarks.fleet import commands
 from benchmarks.fleet.load import Loaded, Renewals, Write, load
 from benchmarks.programs import bytecode, compile_all
 from benchmarks.servers import REPORTS, Servers
+from benchmarks.table import line
 from benchmarks.tape import Tape
 from benchmarks.waiting import Say, TooLate, await_true
 from kubeapi import clock
@@ -86,10 +87,16 @@ class FleetBench(Servers):
         loaded = self.load_fleet()
         with Renewals(self.client, self.renewals(), LEASE_PERIOD) as leases:
             title = f"{size.nodes:,} nodes, {size.nodes * size.gpus:,} GPUs, {size.claims:,} claims"
-            living = [*loaded, *self._cold(), *self._steady(leases)]
+            living = [*loaded, *self.shown(self._cold()), *self.shown(self._steady(leases))]
             queried = commands.measure(self.plane.kubeconfig, bytecode(self.folder))
-            figures = [*living, *queried, *self._storm()]
+            figures = [*living, *self.shown(queried), *self.shown(self._storm())]
         return [Section(title, tuple(figures), (*_NOTES, f"etcd {size.disk}"))]
+
+    def shown(self, figures: Iterable[Figure]) -> Iterator[Figure]:
+        """Say each figure as soon as it is known: a run that is ended early has shown its first."""
+        for each in figures:
+            self.say(line(each))
+            yield each
 
     def renewals(self) -> list[Callable[[], Write]]:
         """Return what writes the Lease of each node's agent anew."""

@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -65,8 +66,9 @@ class ExplainerBench(FleetBench):
         size = self._size
         loaded = self.load_fleet()
         with Renewals(self.client, self.renewals(), LEASE_PERIOD):
-            alone = [*loaded, *self._lists(), *self._first_look(), *self._idle(), *self._changes()]
-            beside = [*self._cold(), *self._rounds()]
+            measured = (self._lists(), self._first_look(), self._idle(), self._changes())
+            alone = [*loaded, *self.shown(chain.from_iterable(measured))]
+            beside = [*self.shown(chain(self._cold(), self._rounds()))]
         title = f"{size.nodes:,} nodes, {size.claims:,} pods that run, {size.waiting:,} that wait"
         notes = (*_NOTES, f"etcd {size.disk}")
         return [

@@ -13,8 +13,8 @@ import msgspec
 from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
-from remediator.plan.evictions import evicts_monitor
 from remediator.plan.node_decision import NodeDecision, decide_node
+from remediator.plan.spared import evicts_monitor
 from remediator.plan.stages import Planned, Wake
 from remediator.plan.steps import (
     ChangeRule,

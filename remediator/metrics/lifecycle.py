@@ -7,7 +7,7 @@ replicas is the total: a new leader does not count again what is stored already.
 from typing import Literal, get_args
 
 from remediator.diagnose.fault import SEVERITY
-from remediator.plan.evictions import REASONS as SPARED
+from remediator.plan.spared import REASONS as SPARED
 from remediator.plan.stages import DeferredBy, deferral_reasons_in_words
 from serving.families import Family
 

@@ -22,7 +22,7 @@ from remediator.metrics.lifecycle import (
 from remediator.model.claim import EXTENDED_RESOURCE, GANG
 from remediator.model.incident import Incident
 from remediator.model.incident_status import AffectedPod, IncidentStatus
-from remediator.plan.evictions import Spared
+from remediator.plan.spared import Spared
 from remediator.plan.status import EVICTION_REFUSED as REFUSED
 from remediator.plan.status import REPAIR_DEFERRED
 from serving.families import Labels

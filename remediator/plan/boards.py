@@ -45,7 +45,7 @@ from remediator.plan.board import (
     Users,
 )
 from remediator.plan.clocks import without_time_of_others
-from remediator.plan.evictions import tolerations
+from remediator.plan.evictable import tolerations
 from remediator.plan.overrides import with_confirmed
 from remediator.plan.pods import claims_ignoring_taints, gang
 from remediator.plan.signals import by_clock_of_now

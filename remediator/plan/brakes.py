@@ -30,7 +30,7 @@ from remediator.plan.board import Board
 from remediator.plan.clocks import request_in_this_stay
 from remediator.plan.correlation import Waves
 from remediator.plan.effects import refused_removal
-from remediator.plan.evictions import requestable_pods
+from remediator.plan.evictable import requestable_pods
 from remediator.plan.hardware import with_new_names
 from remediator.plan.pods import devices_drained_elsewhere, not_looked_at, why_not_yet
 from remediator.plan.spending import Action, RuleAction, Spending, place_of, suffers

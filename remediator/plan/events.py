@@ -13,7 +13,7 @@ from remediator.model.node import REPAIR_NEEDED
 from remediator.model.taint_rule import EVICTING
 from remediator.plan import history, overrides
 from remediator.plan.board import Board
-from remediator.plan.evictions import kind_passed_by
+from remediator.plan.evictable import kind_passed_by
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.node_condition import HELD as NODE_HELD
 from remediator.plan.node_condition import (

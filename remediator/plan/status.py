@@ -39,12 +39,12 @@ from remediator.model.taint_rule import EVICTING
 from remediator.plan import clocks
 from remediator.plan.board import Board
 from remediator.plan.caps import AWAITING, waits_since
-from remediator.plan.evictions import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.overrides import in_force
 from remediator.plan.phase import Progress, phase, progress, timeline
 from remediator.plan.pods import affected_in_scope, empty_since, why_pods_incomplete
 from remediator.plan.recovery import unseen_rules, why_unknown
+from remediator.plan.spared import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.stages import Planned
 from remediator.plan.words import AWAY, MODES, NEEDS, some
 from remediator.policy.table import Mode

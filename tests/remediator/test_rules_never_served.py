@@ -9,8 +9,8 @@ from remediator.metrics.transitions import change_events
 from remediator.model.incident import Incident
 from remediator.model.incident_status import RULES_NOT_SERVED, Condition
 from remediator.plan.events import POD_PLANNED
-from remediator.plan.evictions import EVICTS_MONITOR
 from remediator.plan.node_decision import decide_node
+from remediator.plan.spared import EVICTS_MONITOR
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, EvictPod, WriteStatus
 from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Limits

@@ -6,7 +6,7 @@ import pytest
 from remediator.controller.debug_plan import node_plan
 from remediator.model.claim import Claim, Toleration
 from remediator.model.pod import PodFacts
-from remediator.plan.evictions import EVICTS_MONITOR
+from remediator.plan.spared import EVICTS_MONITOR
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict, Mode, Policy
 from tests.remediator.builders import Stored, dead, policy, view
