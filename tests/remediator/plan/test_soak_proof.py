@@ -73,13 +73,13 @@ def test_a_soak_that_was_confirmed_once_is_so_after_a_restart() -> None:
 def test_a_leader_that_finds_the_soak_over_stores_its_proof_before_it_removes_a_rule() -> None:
     """It may be killed after the last rule, and the next one begins to count renewals anew."""
     stored = sick_then_healthy()
-    tick(stored, healed(900, RENEWALS_NEEDED), 900)
+    tick(stored, healed(5000, RENEWALS_NEEDED), 5000)
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.recovery.confirmed_at == at(900)
+    assert stored.incident.status.recovery.confirmed_at == at(5000)
 
-    (untaint,) = tick(stored, healed(901, RENEWALS_NEEDED), 901).steps
+    (untaint,) = tick(stored, healed(5001, RENEWALS_NEEDED), 5001).steps
     assert isinstance(untaint, DeleteRule)
-    settle(stored, healed(902, 0), 902)
+    settle(stored, healed(5002, 0), 5002)
     assert stored.effects() == {}
     assert not stored.incident.open
 
