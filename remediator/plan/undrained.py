@@ -43,7 +43,7 @@ class _Left(msgspec.Struct, frozen=True):
     """Since when what stands there, and may evict it, has stood."""
 
     @property
-    def requested(self) -> bool:
+    def by_request(self) -> bool:
         """Whether it goes by an eviction that is requested, and not by NoExecute."""
         if self.rule is None or self.pod is None:
             return False
@@ -54,7 +54,7 @@ class _Left(msgspec.Struct, frozen=True):
         if self.pod is None:
             return f"claim {self.holder.namespace}/{self.holder.claim}"
         # A PodDisruptionBudget may refuse because other pods are not Ready.
-        ready = f" ({'Ready' if self.pod.ready else 'not Ready'})" if self.requested else ""
+        ready = f" ({'Ready' if self.pod.ready else 'not Ready'})" if self.by_request else ""
         return f"{self.holder.namespace}/{self.holder.pod}{ready}"
 
 
@@ -127,7 +127,7 @@ def _why_left(
         return _why_not_ended(left.pod, now)
     if left.rule is None:
         return f"nothing evicts it from {left.holder.device}"
-    if left.rule.effect == "NoExecute" and left.requested:
+    if left.rule.effect == "NoExecute" and left.by_request:
         return _why_not_reached(board, planned, left)
     if left.rule.effect == "NoExecute":
         return _why_tolerated(board, left, now)
@@ -167,7 +167,7 @@ def _time_is_over(planned: Planned, left: _Left, now: datetime) -> bool:
     """Whether the time is over for which what is done counts, whatever comes of it."""
     since = left.since
     if left.rule is None or left.rule.effect == "NoExecute":
-        later = left.rule is None or left.requested
+        later = left.rule is None or left.by_request
         came = left.pod.started if left.pod and later else None
         # An eviction is requested of a pod that came later as well, and may be granted.
         if since and came and since < came <= now:
