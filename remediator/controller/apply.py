@@ -42,6 +42,7 @@ from remediator.plan.steps import (
     Step,
     WriteNodeConditions,
     WriteStatus,
+    announces_release,
 )
 from remediator.plan.view import LeftReport
 
@@ -112,7 +113,8 @@ class Writer:
         if not self._leading():
             raise NotLeadingError("another replica leads now")
         # A taint protects, and an untaint frees a device: neither waits for its turn.
-        urgent, patient = isinstance(step, _URGENT), isinstance(step, _TELLING)
+        urgent = isinstance(step, _URGENT) or announces_release(step)
+        patient = isinstance(step, _TELLING)
         if wait := self._pace.ask(urgent=urgent, patient=patient):
             raise PacedError(wait)
         if isinstance(step, CreateRule):

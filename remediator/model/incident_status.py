@@ -76,6 +76,7 @@ _API_NAMES = {
     "missing_since": "missingSinceTime",
     "healthy_since": "healthySinceTime",
     "confirmed_at": "confirmedTime",
+    "released_at": "releasedTime",
     "soak_epoch": "epoch",
     "dbe_volatile": "volatileErrors",
     "dbe_aggregate": "aggregateErrors",
@@ -342,6 +343,10 @@ class RecoveryStatus(Group, frozen=True):
     confirmed_at: datetime | None = None
     """When the agent's Lease had confirmed the health since `healthy_since`. It is stored, so that
     a new leader does not wait again."""
+    released_at: datetime | None = None
+    """When recovery was verified, and nothing else waited for. It is stored before the first rule
+    is removed: whoever goes on finds it, and makes none of them again. Only a fault, a signal or a
+    memory error that is new takes it back."""
     soak_epoch: int = 0
     """Epoch of the GPU at `dbe_volatile`; 0: written by a version without this field."""
     dbe_volatile: int | None = None

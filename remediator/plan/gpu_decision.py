@@ -50,7 +50,7 @@ from remediator.plan.effects import Demand
 from remediator.plan.evictions import resumes
 from remediator.plan.incidents import Lead
 from remediator.plan.pods import SEEN_APART, look_again
-from remediator.plan.signals import has_news, is_unseen, with_reported, youngest
+from remediator.plan.signals import has_news, is_new, is_unseen, with_reported, youngest
 from remediator.plan.stages import (
     Course,
     Deferral,
@@ -116,7 +116,13 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
         course = Course(kind="no incident", reason=lead)
         return Demanded(uuid=board.uuid, course=course, rules=standing)
     demands = effects.demands_of(board, lead.incident, lead.faults, policy, now)
-    taints = hardware.follow_names(board, lead.incident, standing, demands, policy, now)
+    news = any(is_new(board, lead.incident, fault) for fault in lead.faults)
+    released = recovery.is_released(board, lead.incident.status, news=news)
+    taints = (
+        hardware.Taints(kept=standing, firm=standing, parts=lead.incident.status.scope.hardware)
+        if released
+        else hardware.follow_names(board, lead.incident, standing, demands, policy, now)
+    )
     # A pod that is evicted must not land on the device for which a rule is only being made.
     if taints.extends:
         demands = effects.taint_first(demands)
@@ -141,9 +147,10 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
         repair=needs.needs(board, incident, demands, policy, now, repeats=repeats, failed=again),
         policy=policy,
         now=now,
+        released=released,
     )
     # Ends come first: a GPU whose node is gone is unknown as well.
-    return _ignore(known, _end(known) or _keep_unknown(known) or _verify(known))
+    return _ignore(known, _end(known) or _close(known) or _keep_unknown(known) or _verify(known))
 
 
 # `dict=True`: a cached_property keeps its value in the instance's dict, which a Struct lacks.
@@ -160,6 +167,8 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     repair: needs.Repair
     policy: Policy
     now: datetime
+    released: bool
+    """Verified recovery has set it free."""
 
     @cached_property
     def confirmed(self) -> intent.IntentRecord | None:
@@ -169,7 +178,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def rules(self, demands: tuple[Demand, ...], kept: tuple[Rule, ...]) -> tuple[Rule, ...]:
         """Return the rules that faults demand, and what no proof has ended; under a hold, none."""
         board, incident = self.board, self.incident
-        demands = () if self.hold else (*demands, *self.unproven)
+        demands = () if self.hold or self.released else (*demands, *self.unproven)
         return effects.strongest_rules(board, incident, demands, kept)
 
     @cached_property
@@ -240,7 +249,7 @@ def _elsewhere(board: Board, standing: tuple[Rule, ...], policy: Policy, now: da
     """Return what is left to do for a GPU about which another node decides."""
     current = incidents.leading_incident(board)
     taints = hardware.Taints(kept=standing)
-    if current is not None:
+    if current and not recovery.is_released(board, current.status, news=False):
         taints = hardware.follow_names(board, current, standing, (), policy, now)
     where = board.presence.decided_by
     course = Course(kind="elsewhere", reason=f"its incident is handled by {where}")
@@ -317,6 +326,17 @@ def _end(known: _Known) -> Demanded | None:
     return known.demanding(Course(kind="ends", reason=why)) if why else None
 
 
+def _close(known: _Known) -> Demanded | None:
+    """Return the end of an incident whose GPU verified recovery has set free: all rules go.
+
+    Unless those that stand cannot be seen now.
+    """
+    shut = known.board.trust.refusal("release") or recovery.unseen_rules(known.board)
+    if shut or not known.released:
+        return None
+    return known.demanding(Course(kind="closes", reason=recovery.proof(known.board), verified=True))
+
+
 def _keep_unknown(known: _Known) -> Demanded | None:
     """Return the answer where too little is known: what stands stays."""
     why = recovery.why_unknown(known.board, known.incident, known.confirmed)
@@ -353,16 +373,16 @@ def _verify(known: _Known) -> Demanded:
     soaked = verified_at is not None and now >= verified_at
     waits = bool(record.confirmation)
     unproven = "" if confirmed else recovery.missing_proof(board, incident, waits_for_user=waits)
-    # Its proof is stored first: the next leader of one that ends between the last rule and the end
-    # of the incident would make the rule again.
-    noted = confirmed is not None or incident.status.recovery.confirmed_at is not None
-    if soaked and (unproven or not noted):
+    if soaked and unproven:
         verified_at = now + recovery.LOOK_FOR_RENEWALS
-    verified = soaked and noted and not unproven
+    verified = soaked and not unproven
     unseen = recovery.unseen_rules(board)
     if verified and not (waits or unseen):
-        closes = Course(kind="closes", reason=recovery.proof(board), verified=True)
-        return known.demanding(closes)
+        # That is stored before the first rule goes: who finds the others then must know why.
+        kind = "releases" if board.rules.stored else "closes"
+        course = Course(kind=kind, reason=recovery.proof(board), verified=True)
+        rules = known.taints.firm if board.rules.stored else ()
+        return known.demanding(course, rules=rules)
     proof = unproven or "recovery is being verified"
     wake = Wake(verified_at, proof) if verified_at and not verified else None
     return _stand(known, wake, unproven if soaked else "", verified=verified and not unseen)

@@ -10,6 +10,10 @@ taint of it is a new one, under every brake.
 A rule goes for four reasons: verified recovery (`recovery`), proof of another UUID under its name
 (or that its board is elsewhere), a node gone for a week (`recovery`), and a user: a lowered policy,
 an intent. One that is deleted by hand is made again. Here are the proofs and the policy.
+
+What a decision sets free by what it sees at one moment is stored as free before the first rule
+goes: recovery, and a source that names the slice of an error. What is stored so is tainted no more,
+whatever is known when the next decision is made, and by whom.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -22,9 +26,9 @@ from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import NEAR, Unknown
 from remediator.diagnose.scope import gpus_behind, hardware_of, is_displaced, is_unplaced, made_of
 from remediator.model.incident import Incident
-from remediator.model.incident_status import HARDWARE_LIMIT, Hardware
+from remediator.model.incident_status import HARDWARE_LIMIT, Hardware, RuleRecord
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
-from remediator.plan import clocks, recovery
+from remediator.plan import clocks
 from remediator.plan.board import Board
 from remediator.plan.caps import milder, stronger
 from remediator.plan.effects import Demand, slices_to_record
@@ -42,7 +46,8 @@ class Taints(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[Rule, ...] = ()
     """All that may stay."""
     firm: tuple[Rule, ...] = ()
-    """Those of them that no later source takes away, by naming another slice."""
+    """Those of them whose hardware is not recorded as free: a later source may name another slice.
+    """
     renamed: tuple[Rule, ...] = ()
     """Those that follow tainted hardware to another name."""
     parts: tuple[Hardware, ...] = ()
@@ -64,29 +69,23 @@ def follow_names(  # noqa: PLR0917 - the facts, and when
     now: datetime,
 ) -> Taints:
     """Return what stands of an incident, each part of its hardware under each of its names."""
-    firm = tuple(
-        rule
-        for rule in standing
-        if not _is_of_another_slice(board, incident, rule, demands, now)
-        and not _was_set_aside(board, incident, rule, demands)
-    )
-    gone = tuple(rule for rule in standing if rule not in firm)
-    parts = tainted_hardware(board, incident, now, demands, gone)
-    # What has recovered gets no new rule: the last one may be gone, and the end not stored yet.
-    recovered = recovery.is_proven(board, incident, policy, now)
+    parts = tainted_hardware(board, incident, now, demands)
+    if any(_is_of_another_slice(board, incident, rule, demands, now) for rule in standing):
+        parts = _without_other_slices(board, incident, parts, demands)
     found, unsettled = _rules_under_new_names(board, incident, parts, standing, policy)
-    if recovered:
-        found = unsettled = ()
     refused = tuple(rule for rule in found if board.rules.refusal(rule.device))
     renamed = tuple(rule for rule in found if rule not in refused)
     has = {rule.device for rule in board.rules.stored if _restricts(rule.effect)}
     return Taints(
         kept=with_new_names(standing, renamed),
-        firm=with_new_names(firm, renamed),
+        firm=with_new_names(
+            tuple(rule for rule in standing if not _is_free(board, incident, rule, demands)),
+            renamed,
+        ),
         renamed=renamed,
         refused=refused,
         unsettled=unsettled,
-        parts=parts if recovered else _without_freed(board, incident, parts, policy),
+        parts=_without_freed(board, incident, parts, policy),
         extends=any(rule.device not in has for rule in renamed),
     )
 
@@ -212,26 +211,42 @@ def _is_of_another_slice(
     return published and rule.device not in desired
 
 
-def _was_set_aside(
-    board: Board, incident: Incident, rule: Rule, demands: tuple[Demand, ...]
-) -> bool:
-    """Whether a rule was found to be of another slice before, and its deletion has failed.
+def _without_other_slices(
+    board: Board, incident: Incident, parts: tuple[Hardware, ...], demands: tuple[Demand, ...]
+) -> tuple[Hardware, ...]:
+    """Return hardware without all that was tainted for want of a source that names a slice."""
+    meant = {target.uuid for demand in demands for target in demand.targets}
+    meant |= slices_named(board, incident.status.fault.seen_signals)
+    return tuple(
+        part
+        for part in parts
+        if part.fault != "contained"
+        or part.placement is not None
+        or part.uuid in meant
+        # Evictions from a slice say nothing about the GPU: an error without a slice evicts no pod.
+        or (part.effect in EVICTING and part.uuid)
+    )
 
-    The incident has recorded the rule, and its slice is none of the hardware that it has tainted.
+
+def _is_free(board: Board, incident: Incident, rule: Rule, demands: tuple[Demand, ...]) -> bool:
+    """Whether a rule is to go, as the incident no longer records its hardware as tainted.
+
+    That is stored before the first such rule goes: a write may fail, or a leader end, in between.
     """
-    parts = incident.status.scope.hardware
-    recorded = any(record.uid == rule.uid for record in incident.status.scope.rules)
-    if not (recorded and parts) or len(parts) >= HARDWARE_LIMIT:
+    scope = incident.status.scope
+    noted = RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect) in scope.rules
+    # Its hardware was noted with it. For other classes an incident has more ground (`unproven`).
+    if not noted or rule.fault != "contained" or not _restricts(rule.effect):
         return False
-    of_a_slice = rule.fault == "contained" and rule.uuid != rule.gpu
-    if not of_a_slice or not _restricts(rule.effect) or rule.effect in EVICTING:
+    full = not 0 < len(scope.hardware) < HARDWARE_LIMIT
+    if full or any(part.uuid == rule.uuid for part in scope.hardware if _restricts(part.effect)):
         return False
-    if not any(device.uuid == rule.uuid for device in board.inventory):
+    if any(target.name == rule.device for demand in demands for target in demand.targets):
         return False
-    covered = any(part.uuid in (rule.uuid, "") for part in parts)
-    desired = {target.uuid for demand in demands for target in demand.targets}
-    named = slices_named(board, incident.status.fault.seen_signals)
-    return not covered and rule.uuid not in desired | set(named)
+    named = {device.device for device in board.inventory if device.uuid == rule.uuid}
+    here = named or {it.device for it in board.inventory if it.uuid and it.device == rule.device}
+    tainted = {device.device for _, device in _devices_of(scope.hardware, board)}
+    return bool(here) and here.isdisjoint(tainted)
 
 
 def tainted_hardware(
@@ -239,16 +254,18 @@ def tainted_hardware(
     incident: Incident,
     now: datetime,
     demands: tuple[Demand, ...] = (),
-    gone: tuple[Rule, ...] = (),
 ) -> tuple[Hardware, ...]:
     """Return the hardware that an incident has tainted, each with the strongest effect ever stored.
 
     A rule names its hardware by UUID, except for an error of one instance of dynamic MIG, whose
-    partitions have none: there the fault names it. `gone` are rules that should not have been made:
-    a later source has named another slice.
+    partitions have none: there the fault names it.
     """
     found = {_key(part): part for part in incident.status.scope.hardware}
-    stored = {rule.device: rule for rule in board.rules.stored if _restricts(rule.effect)}
+    stored = {
+        rule.device: rule
+        for rule in board.rules.stored
+        if _restricts(rule.effect) and not _is_free(board, incident, rule, demands)
+    }
     parts: list[Hardware] = []
     contained = {rule.device for rule in stored.values() if rule.fault == "contained"}
     for demand in demands:
@@ -281,13 +298,6 @@ def tainted_hardware(
             parts.append(part)
     for part in sorted(parts, key=_key):
         found[_key(part)] = _join_parts(board, part, found.get(_key(part)), now)
-    if gone:
-        own = slices_named(board, incident.status.fault.seen_signals)
-        found = {
-            key: part
-            for key, part in found.items()
-            if part.uuid in own or not _was_too_much(part, demands)
-        }
     return tuple(found[key] for key in sorted(found)[:HARDWARE_LIMIT])
 
 
@@ -444,17 +454,6 @@ def _join_parts(board: Board, new: Hardware, old: Hardware | None, now: datetime
     return msgspec.structs.replace(
         words, effect=stronger(new.effect, old.effect), tainted_time=since
     )
-
-
-def _was_too_much(part: Hardware, demands: tuple[Demand, ...]) -> bool:
-    """Whether a part was tainted only because no source had named a slice, and one has now.
-
-    Its rule may be gone already: an earlier plan may have been cut off in the middle.
-    """
-    meant = {target.uuid for demand in demands for target in demand.targets}
-    # Evictions from a slice say nothing about the GPU: an error without a slice evicts no pod.
-    mild = part.effect not in EVICTING or not part.uuid
-    return part.fault == "contained" and mild and part.placement is None and part.uuid not in meant
 
 
 def _key(part: Hardware) -> tuple[str, int, int]:

@@ -227,7 +227,7 @@ def _facts(board: Board, planned: Planned, old: IncidentStatus, done: Progress) 
     return Facts(
         ruled=bool(board.rules.stored),
         ended=planned.course.kind == "ends",
-        verified=planned.course.kind == "closes",
+        verified=planned.course.kind in ("releases", "closes"),
         repairing=bool(planned.record.repair_seen) and not healthy and emptied,
         unknown=isinstance(board.verdict, Unknown),
         healthy=healthy,

@@ -187,14 +187,15 @@ def _longest_soak(board: Board, status: IncidentStatus, policy: Policy) -> timed
     return max(row.soak for each, row in rows.items() if each == leading or row.restricts)
 
 
-def is_proven(board: Board, incident: Incident, policy: Policy, now: datetime) -> bool:
-    """Whether a soak is over and its proof is stored, so that its rules may be gone already.
+def is_released(board: Board, status: IncidentStatus, *, news: bool) -> bool:
+    """Whether verified recovery has set a GPU free, whatever is known of it now.
 
-    A leader may end, or a write fail, between the last rule and the end of the incident.
+    Its rules may be gone: a leader may end, or a write fail, between the first of them and the end
+    of the incident. A doubt that comes then taints no GPU that has recovered; `news` does, as does
+    a fault that stands.
     """
-    at, status = verified_at(board, incident, policy, now), incident.status
-    proven = at is not None and now >= at and status.recovery.confirmed_at is not None
-    return proven and status.recovery.untaint == "Automatic" and not why_unknown(board, incident)
+    taken_back = news or isinstance(board.verdict, Sick) or errors_rose(board, status)
+    return status.recovery.released_at is not None and not taken_back
 
 
 def missing_proof(board: Board, incident: Incident, *, waits_for_user: bool = False) -> str:
@@ -230,8 +231,9 @@ def unseen_rules(board: Board) -> str:
 
 
 def proof(board: Board) -> str:
-    evidence = board.verdict.evidence if isinstance(board.verdict, Healthy) else ""
-    return f"recovery verified: {evidence}, for the whole soak time"
+    if not isinstance(board.verdict, Healthy):
+        return "recovery was verified, and nothing that came since speaks against it"
+    return f"recovery verified: {board.verdict.evidence}, for the whole soak time"
 
 
 def gone_until(board: Board, incident: Incident) -> datetime | None:

@@ -28,9 +28,18 @@ from remediator.model.taint_rule import Effect, Rule
 from remediator.policy.table import Evict
 
 CourseKind = Literal[
-    "no incident", "elsewhere", "undecided", "ends", "closes", "unknown", "stands", "ignored"
+    "no incident",
+    "elsewhere",
+    "undecided",
+    "ends",
+    "releases",
+    "closes",
+    "unknown",
+    "stands",
+    "ignored",
 ]
-"""`closes`: recovery is verified. `ends`: without verified recovery. For both the rules go first.
+"""`releases`: recovery is verified, which is stored before a rule goes. `closes`: that is stored.
+`ends`: without verified recovery. An incident that ends or closes does so after its rules.
 `undecided`: nothing is decided about it, and all stays as it stands."""
 DeferredBy = Literal[
     "Budget",

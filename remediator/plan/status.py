@@ -43,7 +43,7 @@ from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.overrides import in_force
 from remediator.plan.phase import Progress, phase, progress, timeline
 from remediator.plan.pods import affected_in_scope, empty_since, why_pods_incomplete
-from remediator.plan.recovery import unseen_rules, why_unknown
+from remediator.plan.recovery import is_released, unseen_rules, why_unknown
 from remediator.plan.spared import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.stages import Planned
 from remediator.plan.words import AWAY, MODES, NEEDS, some
@@ -366,11 +366,12 @@ def _eviction(
 def _recovery(
     board: Board, planned: Planned, incident: Incident, now: datetime, *, news: bool
 ) -> RecoveryStatus:
+    old = incident.status.recovery
     untaint = "OnConfirmation" if planned.record.sticky else "Automatic"
     if planned.course.kind == "closes":
-        # A rule that cannot be removed yet restarts no soak that is over: those that are gone would
-        # be made again.
-        return msgspec.structs.replace(incident.status.recovery, untaint=untaint)
+        return msgspec.structs.replace(old, untaint=untaint)
+    # Whatever is not known now, such as which rules stand, only news takes back.
+    released = old.released_at if is_released(board, incident.status, news=news) else None
     # Health that may not be proves nothing until the end of each fault is seen.
     word = in_force(planned.record.intents, "RepairConfirmed")
     unseen = why_unknown(board, incident, word)
@@ -379,6 +380,7 @@ def _recovery(
         untaint=untaint,
         healthy_since=soak.since,
         confirmed_at=soak.confirmed_at,
+        released_at=now if planned.course.kind == "releases" else released,
         soak_epoch=soak.epoch,
         dbe_volatile=soak.dbe_volatile,
         dbe_aggregate=soak.dbe_aggregate,

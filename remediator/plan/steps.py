@@ -206,6 +206,16 @@ def frees(step: Step) -> bool:
     return isinstance(step, DeleteRule | DeleteEdited)
 
 
+def announces_release(step: Step) -> bool:
+    """Whether a step stores what is free from now on: its rules go once that is stored."""
+    if not isinstance(step, WriteStatus):
+        return False
+    old, new = step.incident.status, step.status
+    released = new.recovery.released_at and not old.recovery.released_at
+    left = {part.uuid for part in new.scope.hardware}
+    return bool(released) or any(part.uuid not in left for part in old.scope.hardware)
+
+
 def incident_written(step: Step) -> frozenset[str]:
     """Return the name of the incident whose status a step writes, if it writes one."""
     return frozenset({step.incident.name} if isinstance(step, WriteStatus) else ())
@@ -404,12 +414,16 @@ def _calls(conditions: Iterable[NodeCondition]) -> set[tuple[str, str]]:
 
 
 def untainting(steps: Iterable[Step], all_demanded: Iterable[Demanded]) -> Mapping[str, str]:
-    """Return which GPUs steps untaint after verified recovery, with the incidents that end."""
+    """Return which GPUs steps set free after verified recovery, with the incidents that end."""
     going = {step.stored.gpu for step in steps if isinstance(step, DeleteRule)}
     return {
         demanded.uuid: demanded.incident.name
         for demanded in all_demanded
-        if demanded.course.kind == "closes" and demanded.incident and demanded.uuid in going
+        if demanded.incident
+        and (
+            demanded.course.kind == "releases"
+            or (demanded.course.kind == "closes" and demanded.uuid in going)
+        )
     }
 
 

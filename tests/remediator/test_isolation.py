@@ -68,6 +68,7 @@ def test_a_step_that_always_fails_stops_no_other_gpu_and_no_release() -> None:
     mended = gpu(2, xid(95), recovery_action=action(0, 2, 2))
     settle(stored, view(sick), 1)
     settle(stored, view(mended), 2)
+    tick(stored, view(mended), 690)
     controller = RefusesOne(view(dead(0), dead(1), mended), stored, refused=uuid(0))
 
     with pytest.raises(StepsFailedError, match="422"):

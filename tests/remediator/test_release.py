@@ -126,6 +126,9 @@ class TestRelease:
         settle(stored, mended, 10)
 
         tick(stored, mended, 700)
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.incident.status.recovery.released_at == at(700)
+        tick(stored, mended, 700)
         assert (stored.effects(), stored.incident.open) == ({}, True)
         tick(stored, mended, 700)
         assert not stored.incident.open

@@ -276,6 +276,7 @@ class TestSettling:
         mended = gpu(2, xid(95), recovery_action=action(0, 2, 2))
         for second in (2, 4):
             settle(stored, view(dead(0), gpu(1), mended), second, policy())
+        tick(stored, view(dead(0), gpu(1), mended), 690)
         stored.rules[published(dead(0))[0].device] = msgspec.structs.replace(
             stored.rules[published(dead(0))[0].device], effect="NoSchedule"
         )

@@ -1,5 +1,8 @@
 """A soak is proven by the agent while it runs: by renewals that confirm its report."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 import pytest
 
@@ -7,6 +10,7 @@ from exporter.model.node_health import GpuHealth, NodeHealth
 from remediator.plan.board import RENEWALS_NEEDED
 from remediator.plan.steps import DeleteRule
 from remediator.plan.view import NodeView
+from remediator.policy.table import Policy
 from tests.remediator.builders import (
     LASTS,
     Stored,
@@ -18,9 +22,12 @@ from tests.remediator.builders import (
     report,
     view,
     with_fields,
+    xid,
 )
-from tests.remediator.playing import claim, pod, settle, tick
+from tests.remediator.playing import claim, evicts_later, pod, settle, tick
 
+Seen = TypeVar("Seen")
+AUTOMATIC, STICKY = policy(), policy(sticky=True)
 REPAIRED = gpu(0, epoch_started=at(200), epoch=2, recovery_action=action(0, 250, 250))
 
 
@@ -70,14 +77,14 @@ def test_a_soak_that_was_confirmed_once_is_so_after_a_restart() -> None:
     assert stored.effects() == {}
 
 
-def test_a_leader_that_finds_the_soak_over_stores_its_proof_before_it_removes_a_rule() -> None:
+def test_a_leader_that_finds_the_soak_over_stores_that_before_it_removes_a_rule() -> None:
     """It may be killed after the last rule, and the next one begins to count renewals anew."""
     stored = sick_then_healthy()
     tick(stored, healed(5000, RENEWALS_NEEDED), 5000)
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.recovery.confirmed_at == at(5000)
+    assert stored.incident.status.recovery.released_at == at(5000)
 
-    (untaint,) = tick(stored, healed(5001, RENEWALS_NEEDED), 5001).steps
+    (untaint,) = tick(stored, healed(5001, 0), 5001).steps
     assert isinstance(untaint, DeleteRule)
     settle(stored, healed(5002, 0), 5002)
     assert stored.effects() == {}
@@ -129,19 +136,63 @@ def test_an_incident_that_waits_for_a_user_is_left_alone_by_other_news_of_its_no
     assert not decision.events
 
 
-def test_a_gpu_whose_rule_is_gone_gets_no_other_before_its_end_is_stored() -> None:
-    """The write failed, and meanwhile the agent has reported something that it has to confirm."""
-    stored = sick_then_healthy()
-    settle(stored, healed(800, RENEWALS_NEEDED), 800)
-    (untaint,) = tick(stored, healed(905, RENEWALS_NEEDED), 905).steps
-    assert isinstance(untaint, DeleteRule)
+def silent(seen: NodeView) -> NodeView:
+    return with_fields(seen, stale="silent")
 
-    settle(stored, with_fields(healed(905, RENEWALS_NEEDED), overtaken=True), 906)
+
+def with_clock_off(seen: NodeView) -> NodeView:
+    return msgspec.structs.replace(seen, clock_doubt="our clock is off")
+
+
+def overtaken(seen: NodeView) -> NodeView:
+    return with_fields(seen, overtaken=True)
+
+
+def unchanged(seen: Seen) -> Seen:
+    return seen
+
+
+def released(rows: Policy) -> Stored:
+    """The last rule is gone, and the leader has died."""
+    stored = Stored()
+    for seconds in (100, 110):
+        settle(stored, held(dead(0)), seconds, rows)
+    for seconds in (300, 800):
+        settle(stored, healed(seconds, RENEWALS_NEEDED), seconds, rows)
+    stored.intend("RepairConfirmed", LASTS)
+    for _ in range(3):
+        if stored.rules:
+            tick(stored, healed(1000, RENEWALS_NEEDED), 1000, rows)
     assert stored.effects() == {}
     assert stored.incident.open
+    return stored
 
-    settle(stored, healed(910, RENEWALS_NEEDED), 910)
+
+@pytest.mark.parametrize("rows", [AUTOMATIC, STICKY], ids=["automatic", "confirmed"])
+@pytest.mark.parametrize("doubt", [silent, with_clock_off, overtaken, unchanged])
+@pytest.mark.parametrize("leader", [unchanged, evicts_later], ids=["same policy", "another policy"])
+def test_no_doubt_taints_a_gpu_that_recovery_has_set_free(
+    doubt: Callable[[NodeView], NodeView], rows: Policy, leader: Callable[[Policy], Policy]
+) -> None:
+    stored = released(rows)
+    settle(stored, doubt(healed(1001, 0)), 1001, leader(rows))
+    assert stored.effects() == {}
     assert stored.incident.status.phase == "Recovered"
+
+
+def test_a_user_who_takes_a_confirmation_back_taints_no_gpu_that_was_set_free() -> None:
+    stored = released(STICKY)
+    stored.intend("RepairConfirmed", None)
+    settle(stored, healed(1001, RENEWALS_NEEDED), 1001, STICKY)
+    assert stored.effects() == {}
+    assert stored.incident.status.phase == "Recovered"
+
+
+def test_a_gpu_that_fails_before_its_incident_is_closed_is_tainted_again() -> None:
+    stored = released(AUTOMATIC)
+    settle(stored, held(dead(0, xids=(xid(79, 1001),), presence_since=at(1001))), 1001)
+    assert stored.effects().keys() == {"gpu-0"}
+    assert stored.incident.status.recovery.released_at is None
 
 
 def test_a_gpu_that_waits_for_a_user_gets_back_a_rule_that_was_deleted_by_hand() -> None:
