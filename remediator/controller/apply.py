@@ -42,7 +42,7 @@ from remediator.plan.steps import (
     Step,
     WriteNodeConditions,
     WriteStatus,
-    announces_release,
+    carries_proof,
 )
 from remediator.plan.view import LeftReport
 
@@ -113,7 +113,7 @@ class Writer:
         if not self._leading():
             raise NotLeadingError("another replica leads now")
         # A taint protects, and an untaint frees a device: neither waits for its turn.
-        urgent = isinstance(step, _URGENT) or announces_release(step)
+        urgent = isinstance(step, _URGENT) or carries_proof(step)
         patient = isinstance(step, _TELLING)
         if wait := self._pace.ask(urgent=urgent, patient=patient):
             raise PacedError(wait)

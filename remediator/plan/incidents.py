@@ -45,7 +45,7 @@ from remediator.model.incident_status import (
     with_changes,
 )
 from remediator.model.taint_rule import Rule
-from remediator.plan import correlation, history, recovery, signals
+from remediator.plan import correlation, history, needs, recovery, signals
 from remediator.plan.board import Board
 from remediator.plan.caps import FRESH
 from remediator.plan.clocks import stay_of
@@ -377,7 +377,7 @@ def with_findings(
 
     It goes on under the node that has the board now.
     """
-    status = current.status
+    status = with_changes(current.status, repair={"request": needs.seen_call(board, current, now)})
     if current.node != board.node and not isinstance(board.verdict, Unknown):
         # Another machine, with neighbours and boots of its own. That its faults of before are over
         # is shown by the date of the epoch there.

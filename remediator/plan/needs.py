@@ -23,6 +23,7 @@ from remediator.diagnose.fault import (
 )
 from remediator.model.incident import Incident
 from remediator.model.incident_status import RepairRequest
+from remediator.model.node import is_call
 from remediator.plan.board import Board
 from remediator.plan.clocks import (
     Stay,
@@ -236,6 +237,20 @@ def due_gpus(pairs: Iterable[tuple[Board, Planned]]) -> tuple[Due, ...]:
     )
 
 
+def seen_call(board: Board, incident: Incident, now: datetime) -> RepairRequest | None:
+    """Return the stored request of an incident, dated if its Node's condition has called for it.
+
+    The condition names its boot. So a leader that comes after the reboot, such as from the same
+    node, still counts the call that the reboot has answered.
+    """
+    request, facts = incident.status.repair.request, board.machine.facts
+    if request is None or request.called_time or facts is None or request.node != facts.name:
+        return request
+    same = not request.node_uid or request.node_uid == facts.uid
+    called = same and any(is_call(each, request.boot_id) for each in facts.conditions or ())
+    return msgspec.structs.replace(request, called_time=now) if called else request
+
+
 def repair_request(
     board: Board,
     planned: Planned,
@@ -266,13 +281,12 @@ def repair_request(
         if since is None:
             continue
         known = need_of(old.need) if old else "nothing"
-        called_at = old.called_time if old else None
         moved = stored is None or here.new_machine(Stay(node=stored.node, node_uid=stored.node_uid))
         return RepairRequest(
             since_time=since,
             first_time=since if stored is None or moved else stored.first_time,
             deadline_start_time=run("deadline", insisted, now, fact=insists),
-            called_time=called_at or (now if old and called else None),
+            called_time=old.called_time if old else None,
             need=NEED_WORDS[most_needed((due_gpu.need, known))],
             node=here.node,
             node_uid=here.node_uid or (old.node_uid if old else ""),

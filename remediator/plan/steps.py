@@ -206,14 +206,21 @@ def frees(step: Step) -> bool:
     return isinstance(step, DeleteRule | DeleteEdited)
 
 
-def announces_release(step: Step) -> bool:
-    """Whether a step stores what is free from now on: its rules go once that is stored."""
+def carries_proof(step: Step) -> bool:
+    """Whether a step stores what other writes are about to make unseen, so that it cannot wait.
+
+    That is what is set free, before its rules go, and a call, before its condition is taken back.
+    """
     if not isinstance(step, WriteStatus):
         return False
     old, new = step.incident.status, step.status
     released = new.recovery.released_at and not old.recovery.released_at
+    before, request = old.repair.request, new.repair.request
+    called = request and request.called_time and not (before and before.called_time)
+    answered = new.repair.answered > old.repair.answered
     left = {part.uuid for part in new.scope.hardware}
-    return bool(released) or any(part.uuid not in left for part in old.scope.hardware)
+    freed = any(part.uuid not in left for part in old.scope.hardware)
+    return bool(released or called or answered or freed)
 
 
 def incident_written(step: Step) -> frozenset[str]:
@@ -301,6 +308,9 @@ def goes_on(step: Step, failed: Step) -> bool:
     other devices, too: their rules name it.
     """
     if isinstance(step, DeleteRule | DeleteEdited) or frees(failed):
+        return True
+    # Beside a rule it says nothing of that rule.
+    if carries_proof(step) and isinstance(failed, CreateRule | ChangeRule):
         return True
     if isinstance(step, OpenIncident) and isinstance(failed, CreateRule):
         devices = {target.name for target in step.incident.status.scope.devices}

@@ -9,7 +9,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import MemorySlices, XidRecord
 from remediator.model.taint_rule import rule_name
 from remediator.plan.node_decision import decide_node
-from remediator.plan.steps import DeleteRule, announces_release
+from remediator.plan.steps import DeleteRule, carries_proof
 from remediator.plan.view import NodeView, RefusedRule
 from tests.remediator.builders import (
     ALL_SEVEN,
@@ -321,4 +321,4 @@ def test_no_slice_is_untainted_before_its_incident_says_that_it_is_free() -> Non
     stored = tainted_whole()
     first = decide_node(stored.over(seen(5, 5)), stored.fleet(), ENFORCE, at(5)).steps
     assert not any(isinstance(step, DeleteRule) for step in first)
-    assert [step for step in first if announces_release(step)]
+    assert [step for step in first if carries_proof(step)]

@@ -12,20 +12,26 @@ from exporter.model.node_health import (
     RecoveryAction,
     SourceHealth,
 )
+from remediator.model.node import NodeFacts, is_call
+from remediator.plan.node_decision import decide_node
+from remediator.plan.steps import WriteNodeConditions
 from remediator.plan.view import NodeView
+from remediator.policy.limits import LIFTED
 from tests.remediator.builders import (
+    NODE,
     Stored,
     action,
     at,
     dead,
     gpu,
+    policy,
     published,
     report_with,
     uuid,
     with_fields,
     xid,
 )
-from tests.remediator.plan.handover import reconciled
+from tests.remediator.plan.handover import ON, reconciled
 from tests.remediator.plan.test_needs import DAY, HOUR, on, reasons
 from tests.remediator.playing import claim, pod
 
@@ -59,6 +65,35 @@ def test_a_board_that_fails_after_each_boot_overrides_no_pod_for_the_third_time(
     assert calls == ["True", "True", "False", "False"]
     assert stored.incident.status.repair.answered == 2, "nobody has called for the others"
     assert "1st incident in 30 days, failed again after 2 repairs" in message
+
+
+def calls_and_dies(stored: Stored, seen: NodeView, seconds: float) -> bool:
+    """Decide until a repair is called for, by a leader that the reboot of its node ends then."""
+    for _ in range(8):
+        conditions = tuple(stored.conditions.values())
+        facts = NodeFacts(name=NODE, uid="u", conditions=conditions)
+        full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
+        steps = decide_node(full, stored.fleet(), policy(LIFTED), at(seconds), ON).steps
+        for step in steps:
+            stored.take(step, at(seconds))
+            if isinstance(step, WriteNodeConditions) and any(
+                is_call(condition, seen.boot_id) for condition in step.conditions
+            ):
+                return True
+    return False
+
+
+def test_a_reboot_counts_also_where_nobody_decides_between_the_call_and_it() -> None:
+    """The only replica runs on the node that it calls a reboot for."""
+    stored, called = Stored(), list[bool]()
+    for boot in range(5):
+        second = 4000.0 * boot
+        began: dict[str, Any] = {"epoch_started": at(second), "presence_since": at(second + 5)}
+        sick = on(dead(0, xids=(xid(79, second + 5),), **began), boot=f"boot-{boot}")
+        called.append(any(calls_and_dies(stored, sick, second + later) for later in (10, 20, 40)))
+
+    assert called == [True, True, False, False, False]
+    assert stored.incident.status.repair.answered == 2
 
 
 def test_a_boot_that_nobody_has_called_for_is_no_repair() -> None:

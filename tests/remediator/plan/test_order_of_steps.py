@@ -1,8 +1,9 @@
 """In which order the steps for a node are taken."""
 
+import msgspec
 import pytest
 
-from remediator.model.incident_status import AffectedPod, Target
+from remediator.model.incident_status import AffectedPod, Hardware, Target
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
@@ -13,10 +14,20 @@ from remediator.plan.steps import (
     Step,
     WriteNodeConditions,
     WriteStatus,
+    carries_proof,
     goes_on,
     in_order,
 )
-from tests.remediator.builders import DRIVER, NODE, incident, rule, uuid
+from tests.remediator.builders import (
+    DRIVER,
+    NODE,
+    at,
+    incident,
+    make_status,
+    repair_request,
+    rule,
+    uuid,
+)
 
 TAINTED = incident()
 EVICTS = ChangeRule(rule(0, uid="u"), rule(0, "NoExecute"))
@@ -59,6 +70,27 @@ def test_untainting_waits_for_no_step_that_failed(failed: Step) -> None:
 @pytest.mark.parametrize("step", [CreateRule(rule(1)), OPENS_FOR_BOTH, RECORDS, EVICTS, EVICTED])
 def test_nothing_waits_for_an_untaint_that_failed(step: Step, failed: Step) -> None:
     assert goes_on(step, failed)
+
+
+SLICES = (Hardware(uuid="a", effect="NoSchedule", fault="contained", cause="xid-94"),) * 2
+CALLED = repair_request(at(0), called_time=at(1))
+PROOFS = {
+    "a source has named another slice": ({"hardware": SLICES}, {"hardware": ()}),
+    "recovery is verified": ({}, {"released_at": at(1)}),
+    "a call was seen": ({"request": repair_request(at(0))}, {"request": CALLED}),
+    "another boot has answered a call": ({"request": CALLED}, {"answered": 1}),
+}
+"""What a status records that can be seen nowhere else once the next writes are made."""
+
+
+@pytest.mark.parametrize("proof", PROOFS)
+def test_what_is_about_to_be_seen_no_more_is_stored_at_once(proof: str) -> None:
+    before, after = (make_status(**fields) for fields in PROOFS[proof])
+    stored = msgspec.structs.replace(TAINTED, status=before)
+    assert carries_proof(WriteStatus(stored, after))
+    assert not carries_proof(WriteStatus(stored, before))
+    assert goes_on(WriteStatus(stored, after), EVICTS)
+    assert not goes_on(WriteStatus(stored, after), WriteStatus(stored, before))
 
 
 def test_after_a_rule_that_failed_the_others_are_made_and_get_their_incident() -> None:
