@@ -30,6 +30,7 @@ from remediator.plan.view import Fleet, NodeView, RefusedRule
 from remediator.policy.table import AT_ONCE, SHIPPED, Policy
 from remediator.policy.windows import Window
 from tests.remediator.builders import Stored, policy, with_fields
+from tests.remediator.histories import late_leaders
 from tests.remediator.histories.machines import Machine
 from tests.remediator.histories.steady import Steady
 from tests.remediator.histories.taints import Taints, reported
@@ -161,6 +162,10 @@ class Played(RuleBasedStateMachine):
             before = self.calm.evicting()
             decision = self.decide(self.calm, seen)
             self.judge(seen, decision, before)
+            if self.enforced:
+                late_leaders.taint_nothing_that_was_set_free(
+                    self.calm, seen, decision, self.decide, self.clock
+                )
             self.afresh = False
             self.steady.take(decision)
             for step in decision.steps:
