@@ -45,6 +45,10 @@ TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
 EVICTING: frozenset[str] = frozenset({"Evict", "NoExecute"})
 """Effects under which pods are evicted."""
 
+RESTRICTION: Effect = "NoSchedule"
+"""The mildest effect that keeps new work away, and the most that a rule may record because of what
+was stored once."""
+
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 LOST = "unknown"
 """Incident or cause of a rule that has lost its own. The next decision writes the right one."""
@@ -379,3 +383,16 @@ def _is_stripped(raw: RawRule, rule: Rule) -> bool:
     return raw.spec.taint.value != rule.cause or any(
         raw.metadata.labels.get(key) != value for key, value in marks(rule)["labels"].items()
     )
+
+
+def restricts(effect: str) -> bool:
+    """Whether an effect keeps new work away."""
+    return effect in EFFECTS[EFFECTS.index(RESTRICTION) :]
+
+
+def milder(effect: Effect, other: Effect) -> Effect:
+    return EFFECTS[min(EFFECTS.index(effect), EFFECTS.index(other))]
+
+
+def stronger(effect: Effect, other: Effect) -> Effect:
+    return EFFECTS[max(EFFECTS.index(effect), EFFECTS.index(other))]

@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from remediator.diagnose.fault import NEEDS, Healthy, Need
+from remediator.diagnose.fault import NEEDS, Need
 from remediator.diagnose.readings import MISSING_FOR, NEVER_LISTED
 from remediator.model.claim import EXTENDED_RESOURCE
 from remediator.model.incident import Incident
@@ -29,7 +29,7 @@ from remediator.model.incident_status import (
     RepairRequest,
     with_changes,
 )
-from remediator.plan.board import RENEWALS_NEEDED, Board
+from remediator.plan.board import Board
 from remediator.plan.words import need_of
 from remediator.policy.table import Evict
 
@@ -330,89 +330,6 @@ def not_brought_back_at(status: IncidentStatus) -> datetime | None:
     """Return when a GPU that is missing after a reboot will have been missing for long enough."""
     since = status.repair.missing_since
     return since + MISSING_FOR if since else None
-
-
-class Soak(msgspec.Struct, frozen=True, kw_only=True):
-    """Since when health is seen without a gap, and what it is measured by."""
-
-    since: datetime | None = None
-    confirmed_at: datetime | None = None
-    """When the agent's Lease had confirmed it."""
-    epoch: int = 0
-    dbe_volatile: int | None = None
-    dbe_aggregate: int | None = None
-    """Uncorrectable memory errors when it began; None: unknown."""
-
-
-def soak(board: Board, old: IncidentStatus, now: datetime, *, news: bool) -> Soak:
-    """Return the soak of a GPU. `news`: a signal is new to us, whatever its date.
-
-    Not knowing ends it, as does a time in which our clock is not trusted.
-    """
-    healthy = isinstance(board.verdict, Healthy) and not board.trust.refusal("end a clock")
-    begins = old.recovery.healthy_since is None or news or health_gap(board, old, now)
-    gap = frozenset[Change](("health",) if begins else ())
-    since = run("healthy", old.recovery.healthy_since, now, fact=healthy, changed=gap)
-    if since is None:
-        return Soak()
-    confirmed = is_confirmed(board, since)
-    volatile, aggregate = _memory_errors(board)
-    if not begins and old.recovery.dbe_volatile is not None:
-        volatile = volatile_before(board, old)
-    if not begins and old.recovery.dbe_aggregate is not None:
-        aggregate = old.recovery.dbe_aggregate
-    return Soak(
-        since=since,
-        confirmed_at=run("confirmed", old.recovery.confirmed_at, now, fact=confirmed, changed=gap),
-        epoch=board.gpu.epoch if board.gpu else 0,
-        dbe_volatile=volatile,
-        dbe_aggregate=aggregate,
-    )
-
-
-def health_gap(board: Board, old: IncidentStatus, now: datetime) -> bool:
-    """Whether health that is seen now has a gap since it was recorded: by errors, or by a date.
-
-    The node may date it later than we did, and forget why.
-    """
-    if errors_rose(board, old):
-        return True
-    # A date after `now` is no gap: it is of a node whose clock is ahead, and would restart the soak
-    # at each look.
-    begun, verdict = old.recovery.healthy_since, board.verdict
-    return isinstance(verdict, Healthy) and begun is not None and begun < verdict.since <= now
-
-
-def is_confirmed(board: Board, begun: datetime) -> bool:
-    """Whether the agent has confirmed its reports often enough since a soak began."""
-    return sum(renewal > begun for renewal in board.machine.agent.renewals) >= RENEWALS_NEEDED
-
-
-def errors_rose(board: Board, status: IncidentStatus) -> bool:
-    """Whether the GPU counts more uncorrected memory errors than when its health began."""
-    before = volatile_before(board, status), status.recovery.dbe_aggregate
-    pairs = zip(_memory_errors(board), before, strict=True)
-    return any(new is not None and old is not None and new > old for new, old in pairs)
-
-
-def _memory_errors(board: Board) -> tuple[int | None, int | None]:
-    """Return the uncorrectable errors since the driver loaded, and in the GPU's life."""
-    memory = board.gpu.memory if board.gpu else None
-    return (memory.dbe_volatile, memory.dbe_aggregate) if memory else (None, None)
-
-
-def volatile_before(board: Board, status: IncidentStatus) -> int | None:
-    """Return the errors since the driver loaded, as counted when health began.
-
-    A driver that was loaded since then counts from zero, and all its errors are new: it shows by
-    another epoch, or by a count that fell.
-    """
-    if board.gpu is None or status.recovery.dbe_volatile is None:
-        return status.recovery.dbe_volatile
-    counted = board.gpu.memory.dbe_volatile
-    loaded = bool(status.recovery.soak_epoch) and board.gpu.epoch != status.recovery.soak_epoch
-    fell = counted is not None and counted < status.recovery.dbe_volatile
-    return 0 if loaded or fell else status.recovery.dbe_volatile
 
 
 INTERRUPTED_FOR = timedelta(minutes=10)

@@ -13,7 +13,7 @@ from exporter.model.device import Device
 from remediator.diagnose.fault import Fault, Healthy, Unprovable, weight
 from remediator.model.incident import Incident
 from remediator.model.incident_status import PLACED_LIMIT, Target, WouldTaint
-from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule
+from remediator.model.taint_rule import EFFECTS, EVICTING, LOST, Effect, Rule, stronger
 from remediator.plan.board import Board
 from remediator.plan.caps import (
     CAPS,
@@ -22,16 +22,12 @@ from remediator.plan.caps import (
     NO_EVIDENCE,
     NO_RULE,
     SIBLINGS,
-    UNPUBLISHED,
     UNSERVED_WHY,
     Cap,
-    Finding,
     Limit,
-    findings_of,
     refusal_in_words,
-    stronger,
-    tainted_since,
 )
+from remediator.plan.finding import UNPUBLISHED, Finding, findings_of, tainted_since
 from remediator.plan.pods import drained_in_words
 from remediator.plan.signals import is_new
 from remediator.plan.stages import Deferral, Notice, Wake

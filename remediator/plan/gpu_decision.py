@@ -1,16 +1,16 @@
 """What should be so for one GPU, by itself: its incident, its rules, and why.
 
 - Unknown changes nothing: rules stay, no rule is added, and the soak time starts over. Only names
-  that move are followed (`hardware`).
-- During an incident effects only rise. A rule goes for four reasons (`hardware`), and when a source
-  names the slice.
+  that move are followed (`standing_rules`).
+- During an incident effects only rise. A rule goes for four reasons (`standing_rules`), and when a
+  source names the slice.
 - Recovery is soaked on our own clock, without a gap, and it needs an incident that records it:
   rules without an incident get one first.
 - A GPU that fails again and again, or of a sticky class, waits for a user after its recovery.
 - A user outranks every ratchet: a lowered mode and `ignore` remove rules at once, whatever the
   verdict; `hold` stops new disruptions and removes nothing.
 
-`brakes` limits how much happens at once; `steps` orders it.
+`grants` limits how much happens at once; `steps` orders it.
 
 Where this program fails on a GPU, or its stored objects cannot be read, the GPU is unknown and all
 stays as it stands: that costs this GPU its decision, and no other GPU theirs. What is tainted stays
@@ -44,6 +44,8 @@ from remediator.plan import (
     needs,
     overrides,
     recovery,
+    soak,
+    standing_rules,
 )
 from remediator.plan.board import Board
 from remediator.plan.effects import Demand
@@ -106,22 +108,24 @@ def or_keep(board: Board, answer: Callable[[], Demanded]) -> tuple[Board, Demand
 
 def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     """Return what should be so for one GPU."""
-    standing = hardware.rules_that_may_stay(board, policy)
+    standing = standing_rules.rules_that_may_stay(board, policy)
     # One node writes an incident: two would write over each other.
     if board.presence.decided_by:
         return _elsewhere(board, standing, policy, now)
-    displaced = hardware.displaced_rules(board, policy)
+    displaced = standing_rules.displaced_rules(board, policy)
     lead = incidents.lead(board, standing, displaced, policy, now)
     if isinstance(lead, str):
         course = Course(kind="no incident", reason=lead)
         return Demanded(uuid=board.uuid, course=course, rules=standing)
     demands = effects.demands_of(board, lead.incident, lead.faults, policy, now)
     news = any(is_new(board, lead.incident, fault) for fault in lead.faults)
-    released = recovery.is_released(board, lead.incident.status, news=news)
+    released = soak.is_released(board, lead.incident.status, news=news)
     taints = (
-        hardware.Taints(kept=standing, firm=standing, parts=lead.incident.status.scope.hardware)
+        standing_rules.Taints(
+            kept=standing, firm=standing, parts=lead.incident.status.scope.hardware
+        )
         if released
-        else hardware.follow_names(board, lead.incident, standing, demands, policy, now)
+        else standing_rules.follow_names(board, lead.incident, standing, demands, policy, now)
     )
     # A pod that is evicted must not land on the device for which a rule is only being made.
     if taints.extends:
@@ -162,7 +166,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """With what was found now."""
     lead: Lead
     demands: tuple[Demand, ...]
-    taints: hardware.Taints
+    taints: standing_rules.Taints
     record: Record
     repair: needs.Repair
     policy: Policy
@@ -248,9 +252,9 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def _elsewhere(board: Board, standing: tuple[Rule, ...], policy: Policy, now: datetime) -> Demanded:
     """Return what is left to do for a GPU about which another node decides."""
     current = incidents.leading_incident(board)
-    taints = hardware.Taints(kept=standing)
-    if current and not recovery.is_released(board, current.status, news=False):
-        taints = hardware.follow_names(board, current, standing, (), policy, now)
+    taints = standing_rules.Taints(kept=standing)
+    if current and not soak.is_released(board, current.status, news=False):
+        taints = standing_rules.follow_names(board, current, standing, (), policy, now)
     where = board.presence.decided_by
     course = Course(kind="elsewhere", reason=f"its incident is handled by {where}")
     refused = effects.refusal(board, taints.refused)  # only for when it is tried again
@@ -342,7 +346,7 @@ def _keep_unknown(known: _Known) -> Demanded | None:
     why = recovery.why_unknown(known.board, known.incident, known.confirmed)
     if not why:
         return None
-    moved = hardware.new_names_in_words(known.taints, known.policy.disagrees)
+    moved = standing_rules.new_names_in_words(known.taints, known.policy.disagrees)
     parts = (
         f"unknown, so nothing changes: {why}",
         AWAY if known.repair.away else known.record.end_unreported,
@@ -369,12 +373,12 @@ def _verify(known: _Known) -> Demanded:
     confirmed = known.confirmed
     # A signal restarts the soak by the status, which is written after this decision.
     quiet = record.seen_through == incident.status.fault.seen_through and not record.is_new
-    verified_at = recovery.verified_at(board, incident, known.policy, now) if quiet else None
+    verified_at = soak.verified_at(board, incident, known.policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
     waits = bool(record.confirmation)
-    unproven = "" if confirmed else recovery.missing_proof(board, incident, waits_for_user=waits)
+    unproven = "" if confirmed else soak.missing_proof(board, incident, waits_for_user=waits)
     if soaked and unproven:
-        verified_at = now + recovery.LOOK_FOR_RENEWALS
+        verified_at = now + soak.LOOK_FOR_RENEWALS
     verified = soaked and not unproven
     unseen = recovery.unseen_rules(board)
     if verified and not (waits or unseen):
@@ -445,7 +449,7 @@ def _remarks(known: _Known, unproven: str, *, verified: bool) -> tuple[str, ...]
     }
     if classes_off:
         parts.append(f"not untainted while {some(sorted(classes_off))} stands, whose class is off")
-    if moved := hardware.new_names_in_words(known.taints, known.policy.disagrees):
+    if moved := standing_rules.new_names_in_words(known.taints, known.policy.disagrees):
         parts.append(moved)
     return tuple(parts)
 

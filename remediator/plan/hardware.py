@@ -1,19 +1,11 @@
-"""A taint belongs to hardware: which stored rules may stay, and which names they follow.
+"""What an incident has tainted, as hardware, and what of it is free.
 
-A rule selects a device by its name, and names move: boards are renumbered, swapped and cut anew.
-So an incident stores what it has tainted as hardware: the GPU, one MIG slice by its UUID, or the
-memory slices of an instance. As long as it is open, each device that its node publishes of that
-hardware has a rule, whatever else is known or deferred. Such a rule only keeps new work away: to
-evict needs fresh evidence. What the policy or a user has set free since is no such hardware: a
-taint of it is a new one, under every brake.
-
-A rule goes for four reasons: verified recovery (`recovery`), proof of another UUID under its name
-(or that its board is elsewhere), a node gone for a week (`recovery`), and a user: a lowered policy,
-an intent. One that is deleted by hand is made again. Here are the proofs and the policy.
+A rule selects a device by its name, and names move. So an incident stores what it has tainted as
+hardware: the GPU, one MIG slice by its UUID, or the memory slices of an instance.
 
 What a decision sets free by what it sees at one moment is stored as free before the first rule
-goes: recovery, and a source that names the slice of an error. What is stored so is tainted no more,
-whatever is known when the next decision is made, and by whom.
+goes: recovery (`recovery`), and a source that names the slice of an error. What is stored so is
+tainted no more, whatever is known when the next decision is made, and by whom.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -23,143 +15,16 @@ import msgspec
 
 from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
-from remediator.diagnose.fault import NEAR, Unknown
-from remediator.diagnose.scope import gpus_behind, hardware_of, is_displaced, is_unplaced, made_of
+from remediator.diagnose.fault import NEAR
+from remediator.diagnose.scope import gpus_behind, made_of
 from remediator.model.incident import Incident
 from remediator.model.incident_status import HARDWARE_LIMIT, Hardware, RuleRecord
-from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
+from remediator.model.taint_rule import EVICTING, Rule, restricts, stronger
 from remediator.plan import clocks
 from remediator.plan.board import Board
-from remediator.plan.caps import milder, stronger
 from remediator.plan.effects import Demand, slices_to_record
 from remediator.plan.signals import slices_named
-from remediator.plan.words import class_of, severity, some, was_lost
-from remediator.policy.table import Policy
-
-RESTRICTION = "NoSchedule"
-"""The most that a rule may record because of what was stored once."""
-
-
-class Taints(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a GPU that stand, under the names that its hardware has now."""
-
-    kept: tuple[Rule, ...] = ()
-    """All that may stay."""
-    firm: tuple[Rule, ...] = ()
-    """Those of them whose hardware is not recorded as free: a later source may name another slice.
-    """
-    renamed: tuple[Rule, ...] = ()
-    """Those that follow tainted hardware to another name."""
-    parts: tuple[Hardware, ...] = ()
-    """The hardware that the incident has tainted."""
-    refused: tuple[Rule, ...] = ()
-    """Those that would follow it, and that the API server refuses to store."""
-    unsettled: tuple[Rule, ...] = ()
-    """Those that would follow it into a pool that both of two policies may only observe."""
-    extends: bool = False
-    """A rule will be created where nothing keeps work away now."""
-
-
-def follow_names(  # noqa: PLR0917 - the facts, and when
-    board: Board,
-    incident: Incident,
-    standing: tuple[Rule, ...],
-    demands: tuple[Demand, ...],
-    policy: Policy,
-    now: datetime,
-) -> Taints:
-    """Return what stands of an incident, each part of its hardware under each of its names."""
-    parts = tainted_hardware(board, incident, now, demands)
-    if any(_is_of_another_slice(board, incident, rule, demands, now) for rule in standing):
-        parts = _without_other_slices(board, incident, parts, demands)
-    found, unsettled = _rules_under_new_names(board, incident, parts, standing, policy)
-    refused = tuple(rule for rule in found if board.rules.refusal(rule.device))
-    renamed = tuple(rule for rule in found if rule not in refused)
-    has = {rule.device for rule in board.rules.stored if _restricts(rule.effect)}
-    return Taints(
-        kept=with_new_names(standing, renamed),
-        firm=with_new_names(
-            tuple(rule for rule in standing if not _is_free(board, incident, rule, demands)),
-            renamed,
-        ),
-        renamed=renamed,
-        refused=refused,
-        unsettled=unsettled,
-        parts=_without_freed(board, incident, parts, policy),
-        extends=any(rule.device not in has for rule in renamed),
-    )
-
-
-def rules_that_may_stay(board: Board, policy: Policy) -> tuple[Rule, ...]:
-    """Return the stored rules that may stay, each within what the policy allows its class."""
-    # No rule stays under a name that is proven to stand for other hardware, or on a node that its
-    # board has left.
-    proper = [
-        without_disruption(rule, board.inventory)
-        for rule in board.rules.stored
-        if (not is_displaced(rule, board.inventory) or _may_be_the_failed_one(rule, board))
-        and not (board.presence.left and rule.node == board.node)
-    ]
-    # A milder file of a new leader may be an older one: until both agree it removes no taint.
-    if policy.disagrees:
-        return tuple(proper)
-    capped: list[tuple[Rule, Effect | None]] = [
-        (rule, _ceiling(rule, board, policy)) for rule in proper
-    ]
-    return tuple(
-        msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
-        for rule, ceiling in capped
-        if ceiling is not None
-    )
-
-
-def _may_be_the_failed_one(rule: Rule, board: Board) -> bool:
-    """Whether a slice was made anew under a rule's name, and nothing says of which memory.
-
-    The incident has recorded which memory has failed. Once the node's report or the name shows
-    where the new slice is, that slice has a rule of its own or none.
-    """
-    recorded = any(
-        part.placement
-        for incident in board.incidents
-        if incident.open
-        for part in incident.status.scope.hardware
-    )
-    return (rule.fault == "contained" and recorded) and any(
-        device.device == rule.device and is_unplaced(device, board.gpu)
-        for device in board.inventory
-        if board.uuid == device.parent_uuid
-    )
-
-
-def displaced_rules(board: Board, policy: Policy) -> tuple[Rule, ...]:
-    """Return the rules whose names stand for other hardware now: their own is still to be found."""
-    return tuple(
-        rule
-        for rule in board.rules.stored
-        if not board.presence.left
-        and is_displaced(rule, board.inventory)
-        and (policy.disagrees or _ceiling(rule, board, policy))
-    )
-
-
-def _ceiling(rule: Rule, board: Board, policy: Policy) -> Effect | None:
-    """Return the strongest effect that a stored rule may keep, None for no rule.
-
-    By the pool of its own device, whatever others publish. While the GPU is Unknown every class of
-    its incident may still stand, and the rule names the worst alone.
-    """
-    classes = {rule.fault}
-    if isinstance(board.verdict, Unknown):
-        classes |= {name for it in board.incidents if it.open for name in it.status.fault.classes}
-    place = board.place.within(rule.device.driver, rule.device.pool)
-    rows = [policy.row(class_of(name), place) for name in classes]
-    found: list[Effect] = [
-        row.highest if row.mode == "enforce" else "None"
-        for row in rows
-        if row.highest != "observe" and row.mode in {"enforce", "dry-run"}
-    ]
-    return max(found, key=EFFECTS.index) if found else None
+from remediator.plan.words import severity, was_lost
 
 
 def _whole_since(incident: Incident) -> datetime | None:
@@ -211,10 +76,17 @@ def _is_of_another_slice(
     return published and rule.device not in desired
 
 
-def _without_other_slices(
-    board: Board, incident: Incident, parts: tuple[Hardware, ...], demands: tuple[Demand, ...]
+def without_other_slices(  # noqa: PLR0917 - the facts, and when
+    board: Board,
+    incident: Incident,
+    parts: tuple[Hardware, ...],
+    standing: Iterable[Rule],
+    demands: tuple[Demand, ...],
+    now: datetime,
 ) -> tuple[Hardware, ...]:
-    """Return hardware without all that was tainted for want of a source that names a slice."""
+    """Return hardware without what was tainted for want of a source that has named a slice now."""
+    if not any(_is_of_another_slice(board, incident, rule, demands, now) for rule in standing):
+        return parts
     meant = {target.uuid for demand in demands for target in demand.targets}
     meant |= slices_named(board, incident.status.fault.seen_signals)
     return tuple(
@@ -228,7 +100,7 @@ def _without_other_slices(
     )
 
 
-def _is_free(board: Board, incident: Incident, rule: Rule, demands: tuple[Demand, ...]) -> bool:
+def is_free(board: Board, incident: Incident, rule: Rule, demands: tuple[Demand, ...]) -> bool:
     """Whether a rule is to go, as the incident no longer records its hardware as tainted.
 
     That is stored before the first such rule goes: a write may fail, or a leader end, in between.
@@ -236,16 +108,16 @@ def _is_free(board: Board, incident: Incident, rule: Rule, demands: tuple[Demand
     scope = incident.status.scope
     noted = RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect) in scope.rules
     # Its hardware was noted with it. For other classes an incident has more ground (`unproven`).
-    if not noted or rule.fault != "contained" or not _restricts(rule.effect):
+    if not noted or rule.fault != "contained" or not restricts(rule.effect):
         return False
     full = not 0 < len(scope.hardware) < HARDWARE_LIMIT
-    if full or any(part.uuid == rule.uuid for part in scope.hardware if _restricts(part.effect)):
+    if full or any(part.uuid == rule.uuid for part in scope.hardware if restricts(part.effect)):
         return False
     if any(target.name == rule.device for demand in demands for target in demand.targets):
         return False
     named = {device.device for device in board.inventory if device.uuid == rule.uuid}
     here = named or {it.device for it in board.inventory if it.uuid and it.device == rule.device}
-    tainted = {device.device for _, device in _devices_of(scope.hardware, board)}
+    tainted = {device.device for _, device in devices_of(scope.hardware, board)}
     return bool(here) and here.isdisjoint(tainted)
 
 
@@ -264,7 +136,7 @@ def tainted_hardware(
     stored = {
         rule.device: rule
         for rule in board.rules.stored
-        if _restricts(rule.effect) and not _is_free(board, incident, rule, demands)
+        if restricts(rule.effect) and not is_free(board, incident, rule, demands)
     }
     parts: list[Hardware] = []
     contained = {rule.device for rule in stored.values() if rule.fault == "contained"}
@@ -301,73 +173,18 @@ def tainted_hardware(
     return tuple(found[key] for key in sorted(found)[:HARDWARE_LIMIT])
 
 
-def _rules_under_new_names(
-    board: Board,
-    incident: Incident,
-    parts: Iterable[Hardware],
-    standing: Iterable[Rule],
-    policy: Policy,
-) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """Return the rules for devices of tainted hardware that nothing keeps work away from now.
-
-    Only on the incident's own node: on another one a board is what that node's report lists.
-    What the policy lets no class taint any more stays without a rule, and so does all while none
-    are served. While two policies disagree only a pool counts in which the incident has had a rule:
-    in another one both may only observe. Rules for those that wait for that come second.
-    """
-    if _cannot_follow(board, incident):
-        return (), ()
-    has = {rule.device for rule in standing if _restricts(rule.effect)}
-    found, unsettled = dict[str, Rule](), dict[str, Rule]()
-    names = (*(record.device for record in incident.status.scope.rules), *map(str, has))
-    pools = {name.rpartition("/")[0] for name in names} if policy.disagrees else set[str]()
-    for part, device in _devices_of(parts, board):
-        if device.device in has:
-            continue
-        rule = _rule(board, incident, part, device)
-        name, ceiling = str(device.device), _ceiling(rule, board, policy)
-        if _restricts(ceiling or "None") or name.rpartition("/")[0] in pools:
-            found[name] = rule
-        elif policy.disagrees:
-            unsettled[name] = rule
-    waits = unsettled.keys() - found.keys()
-    return tuple(found[name] for name in sorted(found)), tuple(unsettled[n] for n in sorted(waits))
-
-
-def _cannot_follow(board: Board, incident: Incident) -> bool:
-    """Whether a device without a rule proves nothing, and none can be made for it."""
-    away = incident.node != board.node or not board.rules.served
-    return away or bool(board.trust.refusal("rebind"))
-
-
-def _devices_of(parts: Iterable[Hardware], board: Board) -> Iterator[tuple[Hardware, SliceDevice]]:
+def devices_of(parts: Iterable[Hardware], board: Board) -> Iterator[tuple[Hardware, SliceDevice]]:
     """Yield the devices that are published of hardware that is tainted, the mildest fault first."""
     ordered = [
         part
         for part in sorted(parts, key=lambda part: severity(part.fault))
-        if _restricts(part.effect)
+        if restricts(part.effect)
     ]
     named = {part.uuid for part in ordered if part.placement is None} - {""}
     for part in ordered:
         for device in board.inventory:
             if _is_of(device, part, named, board):
                 yield part, device
-
-
-def _without_freed(
-    board: Board, incident: Incident, parts: tuple[Hardware, ...], policy: Policy
-) -> tuple[Hardware, ...]:
-    """Return the parts; one of which the policy lets a device be free is tainted no more."""
-    if policy.disagrees or _cannot_follow(board, incident):
-        return parts
-    has = {rule.device for rule in board.rules.stored if _restricts(rule.effect)}
-    freed = [
-        part
-        for part, device in _devices_of(parts, board)
-        if device.device not in has
-        and not _restricts(_ceiling(_rule(board, incident, part, device), board, policy) or "None")
-    ]
-    return set_free(parts, freed, incident)
 
 
 def set_free(
@@ -384,29 +201,6 @@ def set_free(
         else part
         for part in parts
     )
-
-
-def with_new_names(rules: tuple[Rule, ...], renamed: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """Return rules, one for each device, with those of new names in their places."""
-    anew = {rule.device for rule in renamed}
-    return (*(rule for rule in rules if rule.device not in anew), *renamed)
-
-
-def without_disruption(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
-    """Return a rule without its disruption where other hardware is proven under its name."""
-    if rule.effect == milder(rule.effect, RESTRICTION) or not is_displaced(rule, inventory):
-        return rule
-    return msgspec.structs.replace(rule, effect=RESTRICTION)
-
-
-def new_names_in_words(taints: Taints, disagrees: str) -> str:
-    """Return under which names the hardware is tainted anew, and under which not; "" for none."""
-    new, free = (
-        some(rule.device.device for rule in rules) for rules in (taints.renamed, taints.unsettled)
-    )
-    follows = f"the taint follows the hardware to {new}" if new else ""
-    waits = f"not every device of it is tainted: {free} waits, as {disagrees}" if free else ""
-    return "; ".join(text for text in (follows, waits) if text)
 
 
 def _place_of(
@@ -445,7 +239,7 @@ def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:
 
 
 def _join_parts(board: Board, new: Hardware, old: Hardware | None, now: datetime) -> Hardware:
-    if old is None or not _restricts(old.effect):  # it was set free, and is tainted anew
+    if old is None or not restricts(old.effect):  # it was set free, and is tainted anew
         return msgspec.structs.replace(new, tainted_time=now)
     words, since = new if severity(new.fault) > severity(old.fault) else old, old.tainted_time
     fact = clocks.unless_dated(board, since, fact=True)
@@ -465,10 +259,6 @@ def _key(part: Hardware) -> tuple[str, int, int]:
     )
 
 
-def _restricts(effect: str) -> bool:
-    return effect in EFFECTS[EFFECTS.index(RESTRICTION) :]
-
-
 def _is_of(device: SliceDevice, part: Hardware, named: set[str], board: Board) -> bool:
     """Whether a device is of a part.
 
@@ -486,17 +276,3 @@ def _is_of(device: SliceDevice, part: Hardware, named: set[str], board: Board) -
         if any(made_of(other, place, board.gpu) for other in there):
             return False
     return made_of(device, place, board.gpu)
-
-
-def _rule(board: Board, incident: Incident, part: Hardware, device: SliceDevice) -> Rule:
-    return Rule(
-        device=device.device,
-        effect=RESTRICTION,
-        fault=part.fault,
-        cause=part.cause,
-        incident=incident.name,
-        uuid=hardware_of(device, board.uuid),
-        gpu=board.uuid,
-        node=board.node,
-        classes=tuple(sorted(board.place.device_classes)),
-    )

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from remediator.diagnose.fault import FaultClass, Sick, Verdict
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
-from remediator.plan.caps import FRESH, UNSERVED
+from remediator.plan.caps import UNSERVED
+from remediator.plan.finding import FRESH
 from remediator.plan.words import MODES, class_of, days, ordinal, was_lost
 from remediator.policy.table import Policy, Repeat, Row
 

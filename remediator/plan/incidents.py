@@ -47,9 +47,9 @@ from remediator.model.incident_status import (
 from remediator.model.taint_rule import Rule
 from remediator.plan import correlation, history, needs, recovery, signals
 from remediator.plan.board import Board
-from remediator.plan.caps import FRESH
 from remediator.plan.clocks import stay_of
 from remediator.plan.effects import Demand
+from remediator.plan.finding import FRESH
 from remediator.plan.overrides import with_inherited
 from remediator.plan.signals import is_later
 from remediator.plan.words import LOST, RULES_ALONE, class_of, severity, xid_in

@@ -18,10 +18,11 @@ from remediator.model.incident_status import STATE_UNKNOWN, IncidentStatus, with
 from remediator.plan import events, history, incidents, node_condition, recovery, status
 from remediator.plan.board import Board
 from remediator.plan.boards import bind_boards
-from remediator.plan.brakes import grant_all, pause
+from remediator.plan.brakes import pause
 from remediator.plan.events import Event
 from remediator.plan.evictions import plan_evictions
 from remediator.plan.gpu_decision import decide_or_keep, keep
+from remediator.plan.grants import grant_all
 from remediator.plan.needs import repair_request
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.phase import kernel

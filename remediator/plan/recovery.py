@@ -1,9 +1,8 @@
 """When an incident may end: after verified recovery, or when its GPU is not there any more.
 
-Recovery is soaked on our own clock, without a gap. It is the GPU's as a whole: a fault that stands,
-however mild, is a fault, so a suspicion of a day keeps what a worse fault has tainted. Only what
-waits for a reset, and is observed by policy, does not keep the slice of a contained error tainted.
-Pure.
+Recovery is soaked (`soak`). It is the GPU's as a whole: a fault that stands, however mild, is a
+fault, so a suspicion of a day keeps what a worse fault has tainted. Only what waits for a reset,
+and is observed by policy, does not keep the slice of a contained error tainted. Pure.
 """
 
 from datetime import datetime, timedelta
@@ -18,8 +17,6 @@ from remediator.model.incident_status import IncidentStatus
 from remediator.model.intent import Intent, IntentRecord
 from remediator.plan.board import Board
 from remediator.plan.clocks import (
-    errors_rose,
-    is_confirmed,
     is_machine_gone,
     missing_since,
     stay_at_signal,
@@ -27,14 +24,12 @@ from remediator.plan.clocks import (
     stay_of_machine,
     unknown_since,
 )
-from remediator.plan.words import class_of, days
+from remediator.plan.words import days
 from remediator.policy.table import Policy
 
 NODE_GONE_FOR = timedelta(days=7)
 """After this a node that is gone is taken not to come back under its name with the same board."""
 
-LOOK_FOR_RENEWALS = timedelta(seconds=15)
-"""While a soak is over and not proven yet."""
 NOT_SERVED = "DeviceTaintRules are not served, so it is unknown whether its rules still exist"
 REPAIR_TAKES = timedelta(hours=1)
 """For so long after its taint a GPU may be repaired before a user is needed to say so."""
@@ -152,70 +147,6 @@ def was_reset(board: Board, gpu: GpuHealth, status: IncidentStatus) -> bool:
     # epoch proves the reset.
     begun, signal = gpu.epoch_started, status.fault.seen_through
     return begun is not None and signal is not None and begun > signal
-
-
-def verified_at(board: Board, incident: Incident, policy: Policy, now: datetime) -> datetime | None:
-    """Return when recovery will have held for the soak time, None while health is not recorded.
-
-    It counts from when we recorded health, without a gap; a younger date of the
-    node counts too, unless the node's clock is ahead of ours. Memory errors that
-    rose since then are a gap, and so is a time in which our clock was not trusted. While two
-    policies disagree, it is unknown how long it must hold.
-    """
-    recorded = incident.status.recovery.healthy_since
-    if (
-        not isinstance(board.verdict, Healthy)
-        or recorded is None
-        or board.trust.refusal("end a soak")
-    ):
-        return None
-    if errors_rose(board, incident.status):
-        return None
-    claimed = board.verdict.since
-    begun = max(recorded, claimed) if claimed <= now else recorded
-    return begun + _longest_soak(board, incident.status, policy)
-
-
-def _longest_soak(board: Board, status: IncidentStatus, policy: Policy) -> timedelta:
-    """Return the longest soak of the classes that were found in an incident, and of its taints.
-
-    What the policy does not look at, or only observes, keeps nothing else tainted.
-    """
-    leading = class_of(status.fault.fault_class)
-    found = {*status.fault.classes, *(part.fault for part in status.scope.hardware)}
-    rows = {each: policy.row(each, board.place) for each in map(class_of, {leading, *found})}
-    return max(row.soak for each, row in rows.items() if each == leading or row.restricts)
-
-
-def is_released(board: Board, status: IncidentStatus, *, news: bool) -> bool:
-    """Whether verified recovery has set a GPU free, whatever is known of it now.
-
-    Its rules may be gone: a leader may end, or a write fail, between the first of them and the end
-    of the incident. A doubt that comes then taints no GPU that has recovered; `news` does, as does
-    a fault that stands.
-    """
-    taken_back = news or isinstance(board.verdict, Sick) or errors_rose(board, status)
-    return status.recovery.released_at is not None and not taken_back
-
-
-def missing_proof(board: Board, incident: Incident, *, waits_for_user: bool = False) -> str:
-    """Return what the agent has still to confirm, "" when the soak is proven.
-
-    One report of long ago proves no soak. While the agent observes, it renews its Lease with the
-    hash of its observation. The soak is proven by renewals since it began that carry the hash of
-    the report that was stored then. Before an untaint the last one must carry that of the present
-    report, also of a soak that was proven before; an incident that `waits_for_user` stays proven
-    until then, whatever else changes on its node. An agent without hashes proves nothing: a user
-    confirms the repair, or the agent is upgraded.
-    """
-    begun = incident.status.recovery.healthy_since
-    stored = incident.status.recovery.confirmed_at
-    proven = begun is not None and (stored is not None or is_confirmed(board, begun))
-    if proven and (waits_for_user or not board.machine.agent.overtaken):
-        return ""
-    if not board.machine.agent.confirmable:
-        return "the agent does not confirm its reports: upgrade it, or confirm the repair"
-    return "waiting for the agent to confirm its report by renewing its Lease"
 
 
 def unseen_rules(board: Board) -> str:

@@ -36,14 +36,14 @@ from remediator.model.incident_status import (
     StayStatus,
 )
 from remediator.model.taint_rule import EVICTING
-from remediator.plan import clocks
+from remediator.plan import clocks, soak
 from remediator.plan.board import Board
 from remediator.plan.caps import AWAITING, waits_since
 from remediator.plan.needs import NODE_REPAIRS
 from remediator.plan.overrides import in_force
 from remediator.plan.phase import Progress, phase, progress, timeline
 from remediator.plan.pods import affected_in_scope, empty_since, why_pods_incomplete
-from remediator.plan.recovery import is_released, unseen_rules, why_unknown
+from remediator.plan.recovery import unseen_rules, why_unknown
 from remediator.plan.spared import EVICTS_MONITOR, evicts_monitor
 from remediator.plan.stages import Planned
 from remediator.plan.words import AWAY, MODES, NEEDS, some
@@ -371,19 +371,19 @@ def _recovery(
     if planned.course.kind == "closes":
         return msgspec.structs.replace(old, untaint=untaint)
     # Whatever is not known now, such as which rules stand, only news takes back.
-    released = old.released_at if is_released(board, incident.status, news=news) else None
+    released = old.released_at if soak.is_released(board, incident.status, news=news) else None
     # Health that may not be proves nothing until the end of each fault is seen.
     word = in_force(planned.record.intents, "RepairConfirmed")
     unseen = why_unknown(board, incident, word)
-    soak = clocks.Soak() if unseen else clocks.soak(board, incident.status, now, news=news)
+    found = soak.Soak() if unseen else soak.run_soak(board, incident.status, now, news=news)
     return RecoveryStatus(
         untaint=untaint,
-        healthy_since=soak.since,
-        confirmed_at=soak.confirmed_at,
+        healthy_since=found.since,
+        confirmed_at=found.confirmed_at,
         released_at=now if planned.course.kind == "releases" else released,
-        soak_epoch=soak.epoch,
-        dbe_volatile=soak.dbe_volatile,
-        dbe_aggregate=soak.dbe_aggregate,
+        soak_epoch=found.epoch,
+        dbe_volatile=found.dbe_volatile,
+        dbe_aggregate=found.dbe_aggregate,
     )
 
 

@@ -25,9 +25,9 @@ from remediator.model.node import PROBLEM, REPAIR_NEEDED, NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, EditedRule, Rule
 from remediator.plan.board import Board
 from remediator.plan.brakes import is_stronger
-from remediator.plan.hardware import without_disruption
 from remediator.plan.spared import Spared, count_spared
 from remediator.plan.stages import Demanded, Planned
+from remediator.plan.standing_rules import without_disruption
 from remediator.plan.view import LeftReport, NodeView
 
 

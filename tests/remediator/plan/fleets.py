@@ -12,7 +12,7 @@ from remediator.diagnose.fault import Need, Unknown
 from remediator.model.incident import Incident, IncidentSpec
 from remediator.model.incident_status import TimelineEntry
 from remediator.model.taint_rule import Effect, Rule
-from remediator.plan.brakes import grant_all
+from remediator.plan.grants import grant_all
 from remediator.plan.stages import Demanded, Granted, Repair
 from remediator.plan.view import Fleet, GpuPlace
 from remediator.policy.limits import Limits

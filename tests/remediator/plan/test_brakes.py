@@ -17,11 +17,10 @@ from remediator.plan.brakes import (
     Brake,
     Found,
     Question,
-    grant_all,
     least_brake,
     open_account,
-    put_brake,
 )
+from remediator.plan.grants import grant_all, put_brake
 from remediator.plan.node_decision import decide_node
 from remediator.plan.stages import DEFERRAL_REASONS, Deferral, DeferredBy, EvictionDemand, Granted
 from remediator.plan.view import Fleet, GpuPlace

@@ -11,7 +11,8 @@ from remediator.model.incident_status import DeviceEvictions, RuleRecord
 from remediator.model.node import NodeFacts
 from remediator.plan import clocks
 from remediator.plan.board import BoardRules, Roster
-from remediator.plan.clocks import CLOCKS, Change, ClockName, Soak, Stay, run
+from remediator.plan.clocks import CLOCKS, Change, ClockName, Stay, run
+from remediator.plan.soak import Soak, run_soak
 from remediator.plan.view import Trust
 from remediator.policy.table import Evict
 from tests.remediator.builders import (
@@ -206,12 +207,12 @@ class TestASoak:
     old = make_status(healthy_since=at(0), confirmed_at=at(5))
 
     def test_it_runs_on_with_its_confirmation_while_health_has_no_gap(self) -> None:
-        found = clocks.soak(make_board(HEALTHY), self.old, at(9), news=False)
+        found = run_soak(make_board(HEALTHY), self.old, at(9), news=False)
 
         assert (found.since, found.confirmed_at) == (at(0), at(5))
 
     def test_a_new_signal_restarts_it_without_its_confirmation(self) -> None:
-        found = clocks.soak(make_board(HEALTHY), self.old, at(9), news=True)
+        found = run_soak(make_board(HEALTHY), self.old, at(9), news=True)
 
         assert (found.since, found.confirmed_at) == (at(9), None)
 
@@ -221,16 +222,16 @@ class TestASoak:
     ) -> None:
         board = make_board(Healthy(at(dated), "answers"))
 
-        assert clocks.soak(board, self.old, at(9), news=False).since == at(since)
+        assert run_soak(board, self.old, at(9), news=False).since == at(since)
 
     @pytest.mark.parametrize("verdict", [SICK, Unknown("no report")])
     def test_nothing_is_left_of_it_where_health_is_not_seen(self, verdict: Sick | Unknown) -> None:
-        assert clocks.soak(make_board(verdict), self.old, at(9), news=False) == Soak()
+        assert run_soak(make_board(verdict), self.old, at(9), news=False) == Soak()
 
     def test_nothing_is_left_of_it_by_a_wrong_clock(self) -> None:
         board = make_board(HEALTHY, trust=WRONG_CLOCK)
 
-        assert clocks.soak(board, self.old, at(9), news=False) == Soak()
+        assert run_soak(board, self.old, at(9), news=False) == Soak()
 
 
 @pytest.mark.parametrize(

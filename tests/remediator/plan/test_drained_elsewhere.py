@@ -17,9 +17,9 @@ from remediator.model.incident_status import Condition
 from remediator.model.pod import PodFacts
 from remediator.model.taint_rule import Rule
 from remediator.plan.board import Board
-from remediator.plan.brakes import grant_all
 from remediator.plan.events import POD_PLANNED
 from remediator.plan.evictions import to_evict
+from remediator.plan.grants import grant_all
 from remediator.plan.needs import due_gpus
 from remediator.plan.node_condition import WAITING
 from remediator.plan.stages import Course, Deferral, DeferredBy, Demanded, Granted, Planned

@@ -1,5 +1,7 @@
 """In which order the steps for a node are taken."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -74,7 +76,7 @@ def test_nothing_waits_for_an_untaint_that_failed(step: Step, failed: Step) -> N
 
 SLICES = (Hardware(uuid="a", effect="NoSchedule", fault="contained", cause="xid-94"),) * 2
 CALLED = repair_request(at(0), called_time=at(1))
-PROOFS = {
+PROOFS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a source has named another slice": ({"hardware": SLICES}, {"hardware": ()}),
     "recovery is verified": ({}, {"released_at": at(1)}),
     "a call was seen": ({"request": repair_request(at(0))}, {"request": CALLED}),
