@@ -40,15 +40,18 @@ def taint_nothing_that_was_set_free(
 ) -> None:
     """Check what the next leader makes, whether the first has died early or late in its deletions.
 
-    Of verified recovery, and of slices that an error did not mean: a policy and a user's word may
-    change back by time alone.
+    Of verified recovery, and of slices that an error did not mean: a policy, a user's word and the
+    week of a node that is gone may change back by time alone, or by another clock.
     """
-    closes = {planned.uuid for _, planned in first.pairs if planned.course.kind == "closes"}
+    courses = {planned.uuid: planned.course.kind for _, planned in first.pairs}
     freeing = {
         number: step.stored.device
         for number, step in enumerate(first.steps)
         if isinstance(step, DeleteRule)
-        and (step.stored.gpu in closes or step.stored.fault == "contained")
+        and (
+            courses.get(step.stored.gpu) == "closes"
+            or (courses.get(step.stored.gpu), step.stored.fault) == ("stands", "contained")
+        )
     }
     for last in {*list(freeing)[:1], *list(freeing)[-1:]}:
         left = _fork(stored)
