@@ -78,19 +78,20 @@ class Claimants(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return min(nodes, default="")
 
     def doubts(self, node: str) -> tuple[Set[str], Set[str]]:
-        """Return the nodes that dispute it with a node, and the silent ones that publish it too.
+        """Return the nodes that dispute it with a node, and those that only publish it too.
 
         A stale report does not count. Nor does a mere report against a node that both reports and
         publishes the GPU: otherwise a lying agent could keep any GPU from being tainted. Nor do
-        slices of a stale node, against one that publishes the GPU and freshly reports it, or has
-        it after them (`heirs`).
+        slices of a node without a fresh report of it, against one that publishes the GPU and
+        freshly reports it, or has it after them (`heirs`): a dead node keeps its slices, and so
+        does a driver that cannot start where the board was.
         """
         publishers = self.publishing | self.heirs
         # While no node publishes it, it is that of the node that did so last.
         owners = publishers or self.published_last
         owned = node in owners and (node in self.reporting or node in self.heirs)
         rivals = frozenset[str]() if owned else self.fresh
-        silent = frozenset[str]()
+        unreported = frozenset[str]()
         if node in self.heirs or (owned and not self.why_stale(node)):
-            silent = frozenset(rival for rival in publishers - {node} if self.why_stale(rival))
-        return (rivals | publishers) - silent - {node}, silent
+            unreported = publishers - self.fresh - {node}
+        return (rivals | publishers) - unreported - {node}, unreported

@@ -153,7 +153,8 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: tuple[str, ...] = ()
     """Other nodes that publish it, or report it with a fresh report."""
     also_at: tuple[str, ...] = ()
-    """Silent nodes that publish it as well: it was moved from there, or this node lies."""
+    """Nodes that publish it as well, without a fresh report of it: it was moved from there, or this
+    node lies."""
     decided_by: str = ""
     """Another node that decides about it; "": this one does."""
     left: bool = False

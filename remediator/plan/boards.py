@@ -251,8 +251,9 @@ def _board(view: NodeView, uuid: str, gpu: GpuHealth | None, shared: _Shared) ->
     # A user who confirms the repair has looked where the board is.
     if also_at and isinstance(judged, Healthy) and not around.repaired:
         others = ", ".join(also_at)
-        doubt = f"{others} publishes it as well and is silent, so its health here proves nothing"
-        judged = Unknown(f"{doubt}: delete the Node {others}, or confirm the repair")
+        doubt = f"{others} publishes it as well without a fresh report of it"
+        way = f"delete the Node {others} or its ResourceSlices, or confirm the repair"
+        judged = Unknown(f"{doubt}, so its health here proves nothing: {way}")
     named = [
         device for device in view.slices.inventory if uuid in (device.uuid, device.parent_uuid)
     ]

@@ -223,9 +223,9 @@ def _no_further(name: CapName, finding: Finding, why: str) -> Cap:
 
 
 def _two_nodes(finding: Finding) -> Cap | None:
-    """Evict no pod while a silent node publishes the GPU as well: it may not be in this one."""
+    """Evict no pod while a node publishes the GPU as well that does not report it, or is silent."""
     others = ", ".join(finding.board.presence.also_at)
-    why = f"{others} publishes it as well and is silent, so no pod is evicted"
+    why = f"{others} publishes it as well without a fresh report of it, so no pod is evicted"
     return Cap("two nodes", "NoSchedule", "NoExecute", why) if others else None
 
 

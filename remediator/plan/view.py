@@ -205,9 +205,9 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: Mapping[str, tuple[str, ...]] = {}
     """GPU UUID to the other nodes that publish it, or report it with a fresh report."""
     also_at: Mapping[str, tuple[str, ...]] = {}
-    """GPU UUID to silent nodes that publish it as well, where this node publishes and freshly
-    reports it, or was the last to, and another one has its incident or rules: it was moved, or this
-    node lies."""
+    """GPU UUID to nodes that publish it as well without a fresh report of it, where this node
+    publishes and freshly reports it, or was the last to, and another one has its incident or rules:
+    it was moved, or this node lies."""
     decided_by: Mapping[str, str] = {}
     """GPU UUID to the other node that decides about it; about all others this node does."""
 

@@ -65,7 +65,7 @@ def test_it_is_tainted_there_and_evicts_no_pod() -> None:
     assert effects(stored) == {NODE: "NoExecute", "node-b": "NoSchedule"}
     status = stored.incident.status
     assert status.stay.node == "node-b"
-    assert "node-a publishes it as well and is silent" in status.message
+    assert "node-a publishes it as well without a fresh report of it" in status.message
 
 
 def test_it_evicts_pods_once_the_dead_node_is_gone() -> None:
@@ -133,7 +133,7 @@ def test_the_incident_says_what_ends_the_doubt() -> None:
     settle(stored, there(gpu(0)), 2000)
 
     message = stored.incident.status.message
-    assert "delete the Node node-a, or confirm the repair" in message
+    assert "delete the Node node-a or its ResourceSlices, or confirm the repair" in message
 
 
 def test_what_it_reports_there_is_read_though_its_health_is_doubted() -> None:

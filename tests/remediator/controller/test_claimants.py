@@ -61,3 +61,11 @@ def test_where_a_node_can_know_how_the_gpu_is_one_that_can_decides() -> None:
         )
         able = {node for node in {*reporting, *publishing} - {*stale} if not seen.doubts(node)[0]}
         assert not able or seen.deciding in able, seen
+
+
+def test_slices_that_a_live_node_keeps_without_reporting_the_board_dispute_nothing() -> None:
+    """The driver there cannot start, so nobody takes its slices away."""
+    seen = claimants(reporting="b", publishing="ab", handling="a", known="a")
+    assert seen.doubts("b") == (frozenset(), {"a"})
+    assert seen.doubts("a") == ({"b"}, frozenset())
+    assert seen.deciding == "b"
