@@ -221,6 +221,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the answer of a course; rules are none unless they are given."""
         standard = {
             "eviction": EvictionDemand(notice=effects.notice(self.demands)),
+            "renamed": self.taints.renamed,
             "repair": self.repair,
             "record": self.record,
         }
@@ -230,7 +231,6 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             incident=self.incident,
             duplicates=self.lead.duplicates,
             goal=effects.goal(self.demands),
-            renamed=self.taints.renamed,
             **(standard | fields),  # pyright: ignore[reportArgumentType] - fields of Demanded
         )
 
@@ -382,11 +382,13 @@ def _verify(known: _Known) -> Demanded:
     verified = soaked and not unproven
     unseen = recovery.unseen_rules(board)
     if verified and not (waits or unseen):
-        # That is stored before the first rule goes: who finds the others then must know why.
+        # That is stored before the first rule goes: who finds the others then must know why. Until
+        # then what stands does, and follows no name any more.
         kind = "releases" if board.rules.stored else "closes"
         course = Course(kind=kind, reason=recovery.proof(board), verified=True)
-        rules = known.taints.firm if board.rules.stored else ()
-        return known.demanding(course, rules=rules)
+        renamed = known.taints.renamed
+        rules = tuple(rule for rule in known.taints.firm if rule not in renamed)
+        return known.demanding(course, rules=rules if board.rules.stored else (), renamed=())
     proof = unproven or "recovery is being verified"
     wake = Wake(verified_at, proof) if verified_at and not verified else None
     return _stand(known, wake, unproven if soaked else "", verified=verified and not unseen)

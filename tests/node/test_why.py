@@ -14,10 +14,11 @@ from tests.lab.cluster import await_true
 from tests.lab.node.containerd import CDI_FOLDER, PAUSE
 from tests.lab.node.real_node import RealNode
 from tests.lab.node.release import Release
-from tests.node.workload import PODS, Json
+from tests.node.workload import PODS, Json, Workload
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 NAME = "why"
+WHOLE = re.compile(r"gpu-\d+")
 COUNTED = re.compile(r'draguard_claims{.*reason="PreparationFailed".*} 1')
 Explain = Callable[[], Json]
 
@@ -43,7 +44,7 @@ def start(node: RealNode) -> Iterator[Callable[[str], None]]:
         node.client.create(PODS, pod(NAME, spec))
 
     yield create
-    node.client.delete(f"{PODS}/{NAME}", {"gracePeriodSeconds": 0})
+    node.client.delete(f"{PODS}/{NAME}", {"gracePeriodSeconds": 1})
     await_true("the pod is gone", lambda: NAME not in _names(node, PODS))
     node.client.delete(f"{CLAIMS}/{NAME}")
     await_true("the claim is gone", lambda: NAME not in _names(node, CLAIMS))
@@ -65,6 +66,25 @@ def reason(why: Explain, expected: str) -> Json:
     except AssertionError as error:
         raise AssertionError(f"{error}: {found}") from None
     return found
+
+
+def test_a_pod_that_waits_learns_which_claim_has_the_gpus_and_runs_once_they_are_free(
+    node: RealNode, why: Explain, start: Callable[[str], None]
+) -> None:
+    """By the scheduler's own allocation, and by what the driver publishes."""
+    devices = [device for each in node.slices() for device in each["spec"]["devices"]]
+    whole = [device for device in devices if WHOLE.fullmatch(device["name"])]
+    holder = Workload(node, "why-holder", gpu_request(count=len(whole)))
+    try:
+        start(PAUSE)
+        found = reason(why, "Allocated")
+    finally:
+        holder.remove()
+
+    assert found["layer"] == "Allocation"
+    text = f"0 can be had, {len(whole)} allocated (default/why-holder-"
+    assert text in found["message"]
+    assert reason(why, "Running")
 
 
 def test_a_driver_that_is_down_does_not_answer_and_then_the_pod_runs(

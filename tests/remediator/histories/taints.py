@@ -24,6 +24,8 @@ class Taints:
         """By incident: UUIDs of GPUs and slices."""
         self._places: dict[str, set[MemorySlices]] = {}
         """By incident: memory of instances whose place was recorded."""
+        self._whole: set[str] = set()
+        """Incidents that have tainted a whole GPU for want of a source that names the slice."""
         self._free: set[tuple[str, str, MemorySlices | None]] = set()
         """Incident, UUID and place of what was set free since."""
 
@@ -40,8 +42,10 @@ class Taints:
                 if rule.fault != "contained" or rule.uuid != rule.gpu:
                     self._hardware.setdefault(rule.incident, set()).add(meant)
         for name, incident in stored.incidents.items():
-            parts = (part for part in incident.status.scope.hardware if part.effect != "None")
+            parts = [part for part in incident.status.scope.hardware if part.effect != "None"]
             places = {part.placement for part in parts if part.placement}
+            whole = any(not (part.uuid or part.placement) for part in parts)
+            self._whole = self._whole | {name} if whole else self._whole - {name}
             if incident.open and places:
                 self._places.setdefault(name, set()).update(places)
         ignored = {uuid for uuid, kinds in in_force(decision).items() if "Ignore" in kinds}
@@ -146,9 +150,8 @@ class Taints:
         planned = next(planned for _, planned in decision.pairs if planned.uuid == rule.gpu)
         known = self._hardware.get(rule.incident, set()) & {rule.gpu, rule.uuid}
         unknown = rule.incident not in self._hardware | self._places
-        return rule in planned.demanded.renamed and bool(
-            known or unknown or self._places.get(rule.incident)
-        )
+        placed = self._places.get(rule.incident) or rule.incident in self._whole
+        return rule in planned.demanded.renamed and bool(known or unknown or placed)
 
     def _is_made_of(self, device: SliceDevice, incident: Incident) -> bool:
         """Whether a device is made of memory that an incident has tainted."""

@@ -116,3 +116,45 @@ def test_no_call_begins_in_the_decision_that_lets_pods_of_another_gpu_be_evicted
     assert history.raised_at
     assert not history.raised_at & history.called_at
     history.teardown()
+
+
+def test_slices_that_are_made_anew_as_the_soak_ends_get_no_rule_for_a_moment() -> None:
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.a_person_says(dies=0, index=0, kind="Hold", lasts=None, then=0.1)
+    history.an_error_is_named_late(dies=0, gi=1, late=11.0, then=601.0)
+    history.another_layout(dies=0, then=4000.0)
+    history.teardown()
+
+
+def test_a_gpu_that_is_renamed_as_its_soak_ends_gets_no_rule_for_a_moment() -> None:
+    history = FrozenHistory()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute", extended_resources="wait"))
+    history.a_gpu_is_lost_unseen_by_others(
+        dies=0,
+        index=0,
+        kinds=frozenset({"slices"}),
+        late=0.1,
+        moves=False,
+        then=0.1,
+        who="pod-9",
+    )
+    history.a_reboot(dies=0, then=0.1)
+    history.another_release_of_the_driver(dies=0, then=601.0)
+    history.teardown()
+
+
+def test_slices_made_anew_where_no_source_has_named_one_are_tainted_by_a_silent_node() -> None:
+    """The user holds what is new, and confirms the repair of the other GPU."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.a_person_says(dies=6, index=1, kind="Hold", lasts=700.0, then=0.1)
+    history.an_error_is_named_late(dies=3, gi=5, late=11.0, then=601.0)
+    history.a_node_that_goes(dies=1, gone=True, then=1.0)
+    history.a_person_says(dies=3, index=0, kind="RepairConfirmed", lasts=700.0, then=1.0)
+    history.the_leaders_clock_jumps(ahead=0.0, dies=6, then=61.0)
+    history.an_error_is_named_late(dies=5, gi=1, late=0.5, then=11.0)
+    history.a_node_that_goes(dies=4, gone=True, then=61.0)
+    history.another_layout(dies=0, then=601.0)
+    history.teardown()
