@@ -184,7 +184,7 @@ class Cache:
                     inventory=devices,
                     last_published=away,
                     unbound=self._slices.why_unbound(node, reported - _uuids(devices)),
-                    contested=self._slices.contested_pools(node),
+                    contested=self._slices.contested_pools(node, (rule.device for rule in rules)),
                     elsewhere={
                         uuid: tuple(sorted(others | silent))
                         for uuid, (others, silent) in doubts.items()
@@ -272,6 +272,10 @@ class Cache:
                 self._stock.put_devices(node, before, after)
                 dirty |= self._update_owners(self._publishers, node, _uuids(before), _uuids(after))
                 dirty |= {node, *self._rule_index.retry_nameless()}
+            # A rule in a pool that another node begins to publish may evict that node's pods.
+            pools = {(each.spec.driver, each.spec.pool.name) for each in (old, new) if each}
+            ruled = self._rule_index.rules_on_pools(pool_key(*pool) for pool in pools)
+            dirty |= {rule.node for rule in ruled}
         for node in dirty:
             self._mark(node)
 

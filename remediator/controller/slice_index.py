@@ -1,7 +1,7 @@
 """Every ResourceSlice of the cluster: by the node that publishes it, and by pool."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from exporter.model.device import Device, GpuDrivers
 from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice, inventory
@@ -31,9 +31,10 @@ class SliceIndex:
         mine = self.devices_of(publishers.pop() if len(publishers) == 1 else device.pool)
         return next((candidate for candidate in mine if candidate.device == device), None)
 
-    def contested_pools(self, node: str) -> frozenset[PoolKey]:
-        """Return the pools of a node into which other nodes publish, too."""
-        pools = {(part.device.driver, part.device.pool) for part in self.devices_of(node)}
+    def contested_pools(self, node: str, ruled: Iterable[Device]) -> frozenset[PoolKey]:
+        """Return the pools of a node and its rules into which others publish, too."""
+        names = (*(part.device for part in self.devices_of(node)), *ruled)
+        pools = {(name.driver, name.pool) for name in names}
         return frozenset(pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node})
 
     def node_of(self, pool: PoolKey) -> str:

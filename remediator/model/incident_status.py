@@ -345,8 +345,8 @@ class RecoveryStatus(Group, frozen=True):
     a new leader does not wait again."""
     released_at: datetime | None = None
     """When recovery was verified, and nothing else waited for. It is stored before the first rule
-    is removed: whoever goes on finds it, and makes none of them again. Only a fault, a signal or a
-    memory error that is new takes it back."""
+    is removed: whoever goes on finds it, and makes none of them again. Only a new signal or fault
+    takes it back."""
     soak_epoch: int = 0
     """Epoch of the GPU at `dbe_volatile`; 0: written by a version without this field."""
     dbe_volatile: int | None = None

@@ -11,7 +11,7 @@ import msgspec
 
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth
-from exporter.model.resource_slices import SliceDevice
+from exporter.model.resource_slices import PoolKey, SliceDevice
 from remediator.diagnose.fault import Unknown, Verdict
 from remediator.model.claim import Absent
 from remediator.model.incident import Incident
@@ -89,6 +89,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     away."""
     out_of_reach: tuple[OutOfReach, ...] = ()
     """What else it publishes, under names that others may have as well."""
+    contested: frozenset[PoolKey] = frozenset()
+    """Pools of its devices and rules into which others publish as well."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
     facts: NodeFacts | None = None

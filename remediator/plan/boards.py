@@ -133,6 +133,7 @@ def _facts_of_node(
         inventory=view.slices.inventory,
         # A name in a pool that belongs to another node is no name of this hardware.
         out_of_reach=tuple(out for out in out_of_reach if _may_be_of(out.device.device, view.node)),
+        contested=frozenset() if view.blind else view.slices.contested,
         pods=view.usage.pods,
         facts=view.facts,
     )

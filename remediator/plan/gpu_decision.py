@@ -120,10 +120,9 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
     demands = effects.demands_of(board, lead.incident, lead.faults, policy, now)
     news = any(is_new(board, lead.incident, fault) for fault in lead.faults)
     released = soak.is_released(board, lead.incident.status, news=news)
+    parts = lead.incident.status.scope.hardware
     taints = (
-        standing_rules.Taints(
-            kept=standing, firm=standing, parts=lead.incident.status.scope.hardware
-        )
+        standing_rules.Taints(kept=standing, firm=standing, parts=parts)
         if released
         else standing_rules.follow_names(board, lead.incident, standing, demands, policy, now)
     )
@@ -145,7 +144,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
         board=board,
         incident=overrides.with_read(awaiting, record.intents, now),
         lead=lead,
-        demands=demands,
+        demands=() if released else demands,
         taints=taints,
         record=record,
         repair=needs.needs(board, incident, demands, policy, now, repeats=repeats, failed=again),
@@ -154,7 +153,7 @@ def decide(board: Board, policy: Policy, now: datetime) -> Demanded:
         released=released,
     )
     # Ends come first: a GPU whose node is gone is unknown as well.
-    return _ignore(known, _end(known) or _close(known) or _keep_unknown(known) or _verify(known))
+    return _ignore(known, _end(known) or _keep_unknown(known) or _verify(known))
 
 
 # `dict=True`: a cached_property keeps its value in the instance's dict, which a Struct lacks.
@@ -172,7 +171,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     policy: Policy
     now: datetime
     released: bool
-    """Verified recovery has set it free."""
+    """Verified recovery has set it free: nothing is demanded for what it has recovered from."""
 
     @cached_property
     def confirmed(self) -> intent.IntentRecord | None:
@@ -182,7 +181,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def rules(self, demands: tuple[Demand, ...], kept: tuple[Rule, ...]) -> tuple[Rule, ...]:
         """Return the rules that faults demand, and what no proof has ended; under a hold, none."""
         board, incident = self.board, self.incident
-        demands = () if self.hold or self.released else (*demands, *self.unproven)
+        demands = () if self.hold else (*demands, *self.unproven)
         return effects.strongest_rules(board, incident, demands, kept)
 
     @cached_property
@@ -193,7 +192,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def unproven(self) -> tuple[Demand, ...]:
         """What the incident holds against a GPU that reports no fault."""
         board, incident, policy = self.board, self.incident, self.policy
-        if self.confirmed:
+        if self.confirmed or self.released:
             return ()
         faults = unproven_faults(board, incident, policy, self.record.confirmation)
         return effects.demands_of(board, incident, faults, policy, self.now)
@@ -220,6 +219,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def demanding(self, course: Course, **fields: object) -> Demanded:
         """Return the answer of a course; rules are none unless they are given."""
         standard = {
+            "incident": self.incident,
             "eviction": EvictionDemand(notice=effects.notice(self.demands)),
             "renamed": self.taints.renamed,
             "repair": self.repair,
@@ -228,7 +228,6 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Demanded(
             uuid=self.board.uuid,
             course=course,
-            incident=self.incident,
             duplicates=self.lead.duplicates,
             goal=effects.goal(self.demands),
             **(standard | fields),  # pyright: ignore[reportArgumentType] - fields of Demanded
@@ -330,21 +329,11 @@ def _end(known: _Known) -> Demanded | None:
     return known.demanding(Course(kind="ends", reason=why)) if why else None
 
 
-def _close(known: _Known) -> Demanded | None:
-    """Return the end of an incident whose GPU verified recovery has set free: all rules go.
-
-    Unless those that stand cannot be seen now.
-    """
-    shut = known.board.trust.refusal("release") or recovery.unseen_rules(known.board)
-    if shut or not known.released:
-        return None
-    return known.demanding(Course(kind="closes", reason=recovery.proof(known.board), verified=True))
-
-
 def _keep_unknown(known: _Known) -> Demanded | None:
     """Return the answer where too little is known: what stands stays."""
     why = recovery.why_unknown(known.board, known.incident, known.confirmed)
-    if not why:
+    # What has set it free has shown the end of each fault.
+    if not why or (known.released and not isinstance(known.board.verdict, Unknown)):
         return None
     moved = standing_rules.new_names_in_words(known.taints, known.policy.disagrees)
     parts = (
@@ -375,23 +364,38 @@ def _verify(known: _Known) -> Demanded:
     quiet = record.seen_through == incident.status.fault.seen_through and not record.is_new
     verified_at = soak.verified_at(board, incident, known.policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
-    waits = bool(record.confirmation)
+    waits = bool(record.confirmation) and not known.released
     unproven = "" if confirmed else soak.missing_proof(board, incident, waits_for_user=waits)
     if soaked and unproven:
         verified_at = now + soak.LOOK_FOR_RENEWALS
     verified = soaked and not unproven
     unseen = recovery.unseen_rules(board)
     if verified and not (waits or unseen):
-        # That is stored before the first rule goes: who finds the others then must know why. Until
-        # then what stands does, and follows no name any more.
-        kind = "releases" if board.rules.stored else "closes"
-        course = Course(kind=kind, reason=recovery.proof(board), verified=True)
-        renamed = known.taints.renamed
-        rules = tuple(rule for rule in known.taints.firm if rule not in renamed)
-        return known.demanding(course, rules=rules if board.rules.stored else (), renamed=())
+        if known.released or not board.rules.stored:
+            closes = Course(kind="closes", reason=recovery.proof(board), verified=True)
+            return known.demanding(closes)
+        return _release(known)
     proof = unproven or "recovery is being verified"
     wake = Wake(verified_at, proof) if verified_at and not verified else None
     return _stand(known, wake, unproven if soaked else "", verified=verified and not unseen)
+
+
+def _release(known: _Known) -> Demanded:
+    """Record as free what has recovered, before its first rule goes: a later taint is a new one.
+
+    Until then what stands does, and follows no name any more.
+    """
+    parts = hardware.set_free(known.taints.parts, known.taints.parts, known.lead.incident)
+    freed = with_changes(
+        known.incident.status, scope={"hardware": parts}, recovery={"released_at": known.now}
+    )
+    renamed = known.taints.renamed
+    return known.demanding(
+        Course(kind="releases", reason=recovery.proof(known.board), verified=True),
+        incident=msgspec.structs.replace(known.incident, status=freed),
+        rules=tuple(rule for rule in known.taints.firm if rule not in renamed),
+        renamed=(),
+    )
 
 
 def _stand(known: _Known, wake: Wake | None, unproven: str, *, verified: bool) -> Demanded:

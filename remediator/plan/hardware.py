@@ -3,16 +3,17 @@
 A rule selects a device by its name, and names move. So an incident stores what it has tainted as
 hardware: the GPU, one MIG slice by its UUID, or the memory slices of an instance.
 
-What a decision sets free by what it sees at one moment is stored as free before the first rule
-goes: recovery (`recovery`), and a source that names the slice of an error. What is stored so is
-tainted no more, whatever is known when the next decision is made, and by whom.
+What a decision sets free by what it sees at one moment is stored before the first rule goes: by
+recovery (`soak`), and by a source that names the slice of an error. It is tainted no more, whatever
+is known when the next decision is made, and by whom, until a new rule or a fault taints it anew.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
 
+from exporter.model.device import Device
 from exporter.model.node_health import MemorySlices
 from exporter.model.resource_slices import SliceDevice
 from remediator.diagnose.fault import NEAR
@@ -101,9 +102,10 @@ def without_other_slices(  # noqa: PLR0917 - the facts, and when
 
 
 def is_free(board: Board, incident: Incident, rule: Rule, demands: tuple[Demand, ...]) -> bool:
-    """Whether a rule is to go, as the incident no longer records its hardware as tainted.
+    """Whether a rule is to go, as the incident no longer records its hardware at all.
 
     That is stored before the first such rule goes: a write may fail, or a leader end, in between.
+    What the policy or a user has set free is recorded as that, and another pool may still taint it.
     """
     scope = incident.status.scope
     noted = RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect) in scope.rules
@@ -111,14 +113,14 @@ def is_free(board: Board, incident: Incident, rule: Rule, demands: tuple[Demand,
     if not noted or rule.fault != "contained" or not restricts(rule.effect):
         return False
     full = not 0 < len(scope.hardware) < HARDWARE_LIMIT
-    if full or any(part.uuid == rule.uuid for part in scope.hardware if restricts(part.effect)):
+    if full or any(part.uuid == rule.uuid for part in scope.hardware):
         return False
     if any(target.name == rule.device for demand in demands for target in demand.targets):
         return False
     named = {device.device for device in board.inventory if device.uuid == rule.uuid}
     here = named or {it.device for it in board.inventory if it.uuid and it.device == rule.device}
-    tainted = {device.device for _, device in devices_of(scope.hardware, board)}
-    return bool(here) and here.isdisjoint(tainted)
+    recorded = {device.device for _, device in devices_of(scope.hardware, board)}
+    return bool(here) and here.isdisjoint(recorded)
 
 
 def tainted_hardware(
@@ -138,7 +140,26 @@ def tainted_hardware(
         for rule in board.rules.stored
         if restricts(rule.effect) and not is_free(board, incident, rule, demands)
     }
-    parts: list[Hardware] = []
+    parts = _parts_of_rules(board, incident, stored, demands)
+    noted = {record.uid for record in incident.status.scope.rules}
+    meant = {target.name for demand in demands for target in demand.targets} & stored.keys()
+    published = list(devices_of((*found.values(), *(part for part, _ in parts)), board))
+    for part, rule in sorted(parts, key=lambda pair: _key(pair[0])):
+        old = found.get(_key(part))
+        there = {device.device for it, device in published if _key(it) == _key(part)}
+        # A rule that stood when its hardware was set free may not be gone yet, and shows nothing. A
+        # fault does once each device of it has a rule: none gets one past the brakes.
+        free = old is not None and not restricts(old.effect) and rule.uid in noted
+        if not free or (there and there <= meant):
+            found[_key(part)] = _join_parts(board, part, old, now)
+    return tuple(found[key] for key in sorted(found)[:HARDWARE_LIMIT])
+
+
+def _parts_of_rules(
+    board: Board, incident: Incident, stored: Mapping[Device, Rule], demands: tuple[Demand, ...]
+) -> list[tuple[Hardware, Rule]]:
+    """Return what each stored rule says is tainted, or the fault that it was made for."""
+    parts: list[tuple[Hardware, Rule]] = []
     contained = {rule.device for rule in stored.values() if rule.fault == "contained"}
     for demand in demands:
         if demand.fault.fault_class != "contained" or demand.effect is None:
@@ -146,10 +167,10 @@ def tainted_hardware(
         if demand.row.mode != "enforce":
             continue
         rules = [stored[target.name] for target in demand.targets if target.name in stored]
-        parts += [part for rule in rules if (part := _part_of_fault(demand, rule))]
+        parts += [(part, rule) for rule in rules if (part := _part_of_fault(demand, rule))]
         contained |= {rule.device for rule in rules}
-    known = (part.placement for part in (*found.values(), *parts) if not part.uuid)
-    places = [place for place in known if place is not None]
+    known = (*incident.status.scope.hardware, *(part for part, _ in parts))
+    places = [part.placement for part in known if part.placement and not part.uuid]
     failed = {target.uuid for target in slices_to_record(incident, demands)}
     for rule in stored.values():
         part = Hardware(effect=rule.effect, fault=rule.fault, cause=rule.cause)
@@ -158,7 +179,8 @@ def tainted_hardware(
             # its memory stays free.
             anew = [] if rule.uuid in failed else places
             place = _place_of(rule, anew, board, incident)
-            parts.append(msgspec.structs.replace(part, uuid=rule.uuid, placement=place))
+            of_slice = msgspec.structs.replace(part, uuid=rule.uuid, placement=place)
+            parts.append((of_slice, rule))
         # A fault of any other class is the GPU's, whichever slice the rule is on: what is cut from
         # the GPU later is tainted, too.
         # So is one of a GPU that is known to have no slices: not by what is published now, as they
@@ -167,19 +189,13 @@ def tainted_hardware(
         unsliced = board.gpu is not None and board.gpu.mig is False
         whole = rule.uuid == rule.gpu and unsliced and not places
         if rule.fault != "contained" or whole:
-            parts.append(part)
-    for part in sorted(parts, key=_key):
-        found[_key(part)] = _join_parts(board, part, found.get(_key(part)), now)
-    return tuple(found[key] for key in sorted(found)[:HARDWARE_LIMIT])
+            parts.append((part, rule))
+    return parts
 
 
 def devices_of(parts: Iterable[Hardware], board: Board) -> Iterator[tuple[Hardware, SliceDevice]]:
-    """Yield the devices that are published of hardware that is tainted, the mildest fault first."""
-    ordered = [
-        part
-        for part in sorted(parts, key=lambda part: severity(part.fault))
-        if restricts(part.effect)
-    ]
+    """Yield the devices that are published of some hardware, the mildest fault first."""
+    ordered = sorted(parts, key=lambda part: severity(part.fault))
     named = {part.uuid for part in ordered if part.placement is None} - {""}
     for part in ordered:
         for device in board.inventory:
@@ -190,7 +206,7 @@ def devices_of(parts: Iterable[Hardware], board: Board) -> Iterator[tuple[Hardwa
 def set_free(
     parts: Iterable[Hardware], freed: Collection[Hardware], incident: Incident
 ) -> tuple[Hardware, ...]:
-    """Return hardware of which some is tainted no more, by the policy or by a user's word.
+    """Return hardware of which some is tainted no more, by recovery, the policy or a user's word.
 
     What was recorded as free stays as it is, though a rule that may not be removed stands there.
     """

@@ -135,10 +135,7 @@ def _with_duplicates(leading: Incident, duplicates: tuple[Incident, ...]) -> Inc
             "cause": gravest.cause,
             "awaited_ends": tuple(sorted(awaited)),
         },
-        recovery={
-            "untaint": "OnConfirmation" if waits else leading.status.recovery.untaint,
-            "released_at": None,
-        },
+        recovery={"untaint": "OnConfirmation" if waits else leading.status.recovery.untaint},
     )
     return msgspec.structs.replace(leading, status=status)
 

@@ -162,9 +162,8 @@ def unseen_rules(board: Board) -> str:
 
 
 def proof(board: Board) -> str:
-    if not isinstance(board.verdict, Healthy):
-        return "recovery was verified, and nothing that came since speaks against it"
-    return f"recovery verified: {board.verdict.evidence}, for the whole soak time"
+    evidence = board.verdict.evidence if isinstance(board.verdict, Healthy) else ""
+    return f"recovery verified: {evidence}, for the whole soak time"
 
 
 def gone_until(board: Board, incident: Incident) -> datetime | None:

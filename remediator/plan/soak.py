@@ -1,7 +1,8 @@
 """The soak of a GPU that is healthy again: since when it runs, what proves it, and what it frees.
 
 It is soaked on our own clock, without a gap. Not knowing ends it, as does a time in which our clock
-is not trusted. Once it is over and proven, that is stored (`is_released`); then the rules go. Pure.
+is not trusted. Once it is over and proven, that is stored, and its hardware is recorded as free
+(`is_released`); then the rules go. Pure.
 """
 
 from datetime import datetime, timedelta
@@ -67,7 +68,8 @@ def health_gap(board: Board, old: IncidentStatus, now: datetime) -> bool:
         return True
     # A date after `now` is no gap: it is of a node whose clock is ahead, and would restart the soak
     # at each look.
-    begun, verdict = old.recovery.healthy_since, board.verdict
+    dates, verdict = (old.recovery.healthy_since, old.recovery.released_at), board.verdict
+    begun = max((date for date in dates if date), default=None)
     return isinstance(verdict, Healthy) and begun is not None and begun < verdict.since <= now
 
 
@@ -137,13 +139,13 @@ def _longest_soak(board: Board, status: IncidentStatus, policy: Policy) -> timed
 
 
 def is_released(board: Board, status: IncidentStatus, *, news: bool) -> bool:
-    """Whether verified recovery has set a GPU free, whatever is known of it now.
+    """Whether verified recovery has set a GPU free, so that no rule that is gone is made again.
 
-    Its rules may be gone: a leader may end, or a write fail, between the first of them and the end
-    of the incident. A doubt that comes then taints no GPU that has recovered; `news` does, as does
-    a fault that stands.
+    Some may be gone: a leader may end, or a write fail, between the first of them and the end of
+    the incident. Only `news` or a fault that stands takes that back. What still stands goes by the
+    soak alone: while nothing is known, it stays.
     """
-    taken_back = news or isinstance(board.verdict, Sick) or errors_rose(board, status)
+    taken_back = news or isinstance(board.verdict, Sick)
     return status.recovery.released_at is not None and not taken_back
 
 

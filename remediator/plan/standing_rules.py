@@ -60,7 +60,8 @@ def follow_names(  # noqa: PLR0917 - the facts, and when
     """Return what stands of an incident, each part of its hardware under each of its names."""
     parts = hardware.tainted_hardware(board, incident, now, demands)
     parts = hardware.without_other_slices(board, incident, parts, standing, demands, now)
-    found, unsettled = _rules_under_new_names(board, incident, parts, standing, policy)
+    tainted = [part for part in parts if restricts(part.effect)]
+    found, unsettled = _rules_under_new_names(board, incident, tainted, standing, policy)
     refused = tuple(rule for rule in found if board.rules.refusal(rule.device))
     renamed = tuple(rule for rule in found if rule not in refused)
     has = {rule.device for rule in board.rules.stored if restricts(rule.effect)}
@@ -81,7 +82,7 @@ def rules_that_may_stay(board: Board, policy: Policy) -> tuple[Rule, ...]:
     # No rule stays under a name that is proven to stand for other hardware, or on a node that its
     # board has left.
     proper = [
-        without_disruption(rule, board.inventory)
+        without_disruption(rule, board)
         for rule in board.rules.stored
         if (not is_displaced(rule, board.inventory) or _may_be_the_failed_one(rule, board))
         and not (board.presence.left and rule.node == board.node)
@@ -194,9 +195,10 @@ def _without_freed(
     if policy.disagrees or _cannot_follow(board, incident):
         return parts
     has = {rule.device for rule in board.rules.stored if restricts(rule.effect)}
+    tainted = [part for part in parts if restricts(part.effect)]
     freed = [
         part
-        for part, device in hardware.devices_of(parts, board)
+        for part, device in hardware.devices_of(tainted, board)
         if device.device not in has
         and not restricts(_ceiling(_rule(board, incident, part, device), board, policy) or "None")
     ]
@@ -209,11 +211,16 @@ def with_new_names(rules: tuple[Rule, ...], renamed: tuple[Rule, ...]) -> tuple[
     return (*(rule for rule in rules if rule.device not in anew), *renamed)
 
 
-def without_disruption(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
-    """Return a rule without its disruption where other hardware is proven under its name."""
-    if rule.effect == milder(rule.effect, RESTRICTION) or not is_displaced(rule, inventory):
+def without_disruption(rule: Rule, board: Board) -> Rule:
+    """Return a rule without its disruption where its name may be, or is, another device's.
+
+    A rule names a pool and no node: in one into which others publish it evicts their pods as well.
+    """
+    pool = rule.device.driver, rule.device.pool
+    shared = pool in board.machine.contested and rule.device.pool != rule.node
+    if not shared and not is_displaced(rule, board.inventory):
         return rule
-    return msgspec.structs.replace(rule, effect=RESTRICTION)
+    return msgspec.structs.replace(rule, effect=milder(rule.effect, RESTRICTION))
 
 
 def new_names_in_words(taints: Taints, disagrees: str) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.diagnose.fault import NEAR, UNPROVABLE, Unknown
+from remediator.diagnose.fault import NEAR, UNPROVABLE, Healthy, Unknown
 from remediator.model.claim import GANG
 from remediator.model.incident import Incident
 from remediator.model.incident_status import (
@@ -368,19 +368,21 @@ def _recovery(
 ) -> RecoveryStatus:
     old = incident.status.recovery
     untaint = "OnConfirmation" if planned.record.sticky else "Automatic"
-    if planned.course.kind == "closes":
+    released = soak.is_released(board, incident.status, news=news)
+    doubt = not isinstance(board.verdict, Healthy) or board.trust.refusal("end a clock")
+    # Not knowing ends no soak that is over. A gap that shows later does.
+    if planned.course.kind == "closes" or (released and doubt):
         return msgspec.structs.replace(old, untaint=untaint)
-    # Whatever is not known now, such as which rules stand, only news takes back.
-    released = old.released_at if soak.is_released(board, incident.status, news=news) else None
     # Health that may not be proves nothing until the end of each fault is seen.
     word = in_force(planned.record.intents, "RepairConfirmed")
-    unseen = why_unknown(board, incident, word)
+    kept = old.released_at if released else None
+    unseen = "" if released else why_unknown(board, incident, word)
     found = soak.Soak() if unseen else soak.run_soak(board, incident.status, now, news=news)
     return RecoveryStatus(
         untaint=untaint,
         healthy_since=found.since,
         confirmed_at=found.confirmed_at,
-        released_at=now if planned.course.kind == "releases" else released,
+        released_at=kept,
         soak_epoch=found.epoch,
         dbe_volatile=found.dbe_volatile,
         dbe_aggregate=found.dbe_aggregate,

@@ -176,7 +176,7 @@ def _steps(board: Board, planned: Planned) -> Iterable[Step]:
 def no_eviction_of_others(board: Board) -> Iterable[Step]:
     """Lower the rules of a GPU whose name is proven to stand for other hardware."""
     for rule in board.rules.stored:
-        if (mild := without_disruption(rule, board.inventory)) != rule:
+        if (mild := without_disruption(rule, board)) != rule:
             yield ChangeRule(rule, mild)
 
 
@@ -193,7 +193,7 @@ def _remove(board: Board, planned: Planned, rule: Rule, *, creates: bool) -> Ite
     recorded = known is None or rule.uid in known
     if not is_displaced(rule, board.inventory) or (recorded and not creates):
         yield DeleteRule(rule, planned.course.reason)
-    elif (mild := without_disruption(rule, board.inventory)) != rule:
+    elif (mild := without_disruption(rule, board)) != rule:
         yield ChangeRule(rule, mild)
     elif recorded:
         yield DeleteRule(rule, planned.course.reason)

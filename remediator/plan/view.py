@@ -201,7 +201,7 @@ class SliceView(msgspec.Struct, frozen=True, kw_only=True):
     """By UUID of a reported GPU why no device of this node stands for it, though one is published.
     GPUs that no node publishes are not in it."""
     contested: frozenset[PoolKey] = frozenset()
-    """Its pools into which others publish as well."""
+    """Pools of its devices and rules into which others publish as well."""
     elsewhere: Mapping[str, tuple[str, ...]] = {}
     """GPU UUID to the other nodes that publish it, or report it with a fresh report."""
     also_at: Mapping[str, tuple[str, ...]] = {}

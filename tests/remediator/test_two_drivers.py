@@ -157,6 +157,26 @@ def test_a_remap_that_one_pool_taints_for_waits_there_for_its_reset(*, both: boo
     assert len(stored.incidents) == 1, "it was never free in between"
 
 
+def test_a_pool_that_only_observes_a_slice_frees_it_in_no_other() -> None:
+    """An agent that starts anew reports its error no more."""
+    sick = mig_gpu(0, xid(94, seen=0, gi=1), slices=2, recovery_action=action(0, -1, 1))
+    mine = published(sick)
+    others = (
+        msgspec.structs.replace(part, device=Device("gpu.example.com", "rack", f"gpu-{number}"))
+        for number, part in enumerate(mine)
+    )
+    now, stored = view(sick, inventory=(*mine, *others)), Stored()
+    for second in (1, 5):
+        settle(stored, now, second, ONE_ENFORCES)
+    before = stored.effects()
+    assert effects(stored).keys() == {"node-a"}
+
+    forgotten = mig_gpu(0, slices=2, recovery_action=action(0, -1, 60))
+    settle(stored, view(forgotten, inventory=now.slices.inventory), 60, ONE_ENFORCES)
+
+    assert stored.effects() == before
+
+
 class TestAPoolIntoWhichOtherNodesPublish:
     """A rule there could taint a device of another node, so there is none."""
 
@@ -181,6 +201,21 @@ class TestAPoolIntoWhichOtherNodesPublish:
 
         assert effects(stored) == {"node-a": "NoExecute"}
         assert "others publish into pool gpu.example.com/rack" in stored.incident.status.message
+
+    @pytest.mark.parametrize("silent", [True, False])
+    @pytest.mark.parametrize("published", [BOTH, (NVIDIAS,)])
+    def test_a_rule_of_before_evicts_no_pod_of_another_node(
+        self, published: tuple[SliceDevice, ...], *, silent: bool
+    ) -> None:
+        stored, rows = Stored(), by_pool(rack="enforce")
+        for second in (1, 5):
+            settle(stored, seen(*BOTH), second, rows)
+        assert effects(stored) == {"node-a": "NoExecute", "rack": "NoExecute"}
+
+        now = with_fields(self.seen(), inventory=published, stale="silent" if silent else "")
+        settle(stored, now, 60, rows)
+
+        assert effects(stored) == {"node-a": "NoExecute", "rack": "NoSchedule"}
 
     def test_keeps_the_gpu_from_being_drained_while_a_pod_uses_it_there(self) -> None:
         stored = self.played("train-0")

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from exporter.model.device import Device
 from exporter.model.node_health import Inventory, NodeDeviceHealth, NodeHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.types import ObjectMeta
@@ -70,10 +71,13 @@ def slice_of(node: str, *indexes: int, generation: int = 1, count: int = 1) -> R
 
 
 def raw_rule(
-    node: str = "node-a", version: str = "5", effect: taint_rule.Effect = "NoSchedule"
+    node: str = "node-a",
+    version: str = "5",
+    effect: taint_rule.Effect = "NoSchedule",
+    device: Device | None = None,
 ) -> RawRule:
     rule = Rule(
-        device=published(gpu(0, node=node), node)[0].device,
+        device=device or published(gpu(0, node=node), node)[0].device,
         effect=effect,
         fault="gpu",
         cause="xid-95",

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from exporter.model.device import Device
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.types import ObjectMeta
 from remediator.controller.cache import Cache
@@ -28,7 +29,14 @@ from remediator.model.incident import Incident
 from remediator.model.node import NodeFacts
 from remediator.plan.boards import bind_boards
 from tests.remediator.builders import DRIVER, T0, gpu, report, uuid
-from tests.remediator.controller.test_cache import Marks, believed, health, incident, slice_of
+from tests.remediator.controller.test_cache import (
+    Marks,
+    believed,
+    health,
+    incident,
+    raw_rule,
+    slice_of,
+)
 from tests.remediator.playing import claim
 
 TraceFunction = Callable[[FrameType, str, object], Any]
@@ -120,6 +128,20 @@ class TestSlices:
             cache.put_slice("s1", other, None)
             assert cache.view("node-a", believed).slices.contested == frozenset()
             assert "node-a" in marks.taken()
+
+    def test_a_pool_is_contested_for_a_rule_that_another_node_begins_to_publish_into(
+        self, cache: Cache, marks: Marks
+    ) -> None:
+        cache.put_slice("s0", None, on_the_shelf("node-a"))
+        ruled = raw_rule(device=Device(*SHELF, "gpu-0"))
+        cache.put_rule(ruled.metadata.name, ruled)
+        cache.put_slice("s0", on_the_shelf("node-a"), None)
+        marks.clear()
+
+        cache.put_slice("s1", None, on_the_shelf("node-b"))
+
+        assert cache.view("node-a", believed).slices.contested == {SHELF}
+        assert "node-a" in marks.taken()
 
     def test_a_pool_between_two_generations_has_the_devices_of_one(self, cache: Cache) -> None:
         old = [slice_of("node-a", 0, count=2), slice_of("node-a", 1, count=2)]

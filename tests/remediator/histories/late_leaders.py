@@ -1,7 +1,7 @@
 """A leader that dies while it sets devices free, and the next one, which comes late and knows less.
 
 What was free for the first one, and has no rule any more, gets none by the next one: nothing has
-happened to its hardware in between.
+happened to its hardware in between. What still has one keeps it while too little is known.
 """
 
 import copy
@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from remediator.diagnose.scope import is_displaced
 from remediator.plan.node_decision import NodeDecision
 from remediator.plan.steps import CreateRule, DeleteRule
 from remediator.plan.view import NodeView
@@ -53,6 +54,13 @@ def taint_nothing_that_was_set_free(
             or (courses.get(step.stored.gpu), step.stored.fault) == ("stands", "contained")
         )
     }
+    recovered = {
+        step.stored.device
+        for step in first.steps
+        if isinstance(step, DeleteRule)
+        and courses.get(step.stored.gpu) == "closes"
+        and not is_displaced(step.stored, seen.slices.inventory)
+    }
     for last in {*list(freeing)[:1], *list(freeing)[-1:]}:
         left = _fork(stored)
         for step in first.steps[: last + 1]:
@@ -63,6 +71,9 @@ def taint_nothing_that_was_set_free(
                 steps = decide(left, doubt(seen), now + late).steps
                 made = {step.rule.device for step in steps if isinstance(step, CreateRule)}
                 assert not made & freed, f"tainted again after {late}, {doubt.__name__}: {made}"
+                gone = {step.stored.device for step in steps if isinstance(step, DeleteRule)}
+                known = doubt is as_it_was or not gone & recovered
+                assert known, f"set free while {doubt.__name__}: {gone & recovered}"
 
 
 def _fork(stored: Stored) -> Stored:

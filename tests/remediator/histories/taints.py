@@ -30,7 +30,7 @@ class Taints:
         """Incident, UUID and place of what was set free since."""
 
     def note(self, stored: Stored, decision: NodeDecision, *, lowered: bool) -> None:
-        """Note what has rules now, and what was set free: by a policy that was lowered, or a user.
+        """Note what has rules now, and what was set free: by a lowered policy, a user, recovery.
 
         What was set free is tainted anew by a decision, and by no name.
         """
@@ -55,7 +55,9 @@ class Taints:
                 key = name, part.uuid or incident.spec.uuid, part.placement
                 free |= {key} if part.effect == "None" else set()
                 if key in free - self._free and incident.open:
-                    assert lowered or incident.spec.uuid in ignored, f"{key} was set free by nobody"
+                    recovered = incident.status.recovery.released_at is not None
+                    freed = lowered or recovered or incident.spec.uuid in ignored
+                    assert freed, f"{key} was set free by nobody"
                     self._hardware.get(name, set()).discard(key[1])
                     self._places.get(name, set()).discard(part.placement)
         self._free = free

@@ -177,7 +177,9 @@ def test_no_doubt_taints_a_gpu_that_recovery_has_set_free(
     stored = released(rows)
     settle(stored, doubt(healed(1001, 0)), 1001, leader(rows))
     assert stored.effects() == {}
-    assert stored.incident.status.phase == "Recovered"
+    settle(stored, healed(1002, RENEWALS_NEEDED), 1002, rows)
+    assert stored.effects() == {}
+    assert stored.incident.status.phase == "Recovered", "no doubt starts the soak anew"
 
 
 def test_a_user_who_takes_a_confirmation_back_taints_no_gpu_that_was_set_free() -> None:
