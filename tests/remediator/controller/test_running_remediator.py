@@ -290,13 +290,16 @@ class TestRulesWithoutEffect:
         self, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         deployment.policy(ENFORCE)
-        one = deployment.start(resync=0.1)
+        before = deployment.start()
         deployment.report(dead(0), gpu(1))
         await_true("it evicts", lambda: deployment.api.effects() == {"gpu-0": "NoExecute"})
         (name,) = deployment.api.stored[RULES]
         condition = {"type": feature_gates.CONDITION, "observedGeneration": 1}
         deployment.api.put(RULES, name, status={"conditions": [condition]})
+        # The next one lists the rule with its status: no watch may be late with it.
+        before.stop()
         monkeypatch.setattr(feature_gates, "SILENT_AFTER", 0.0)
+        one = deployment.start("second", resync=0.05)
         await_true("it is seen", lambda: f"\n{MISSING} 0.0\n" in one.get("/metrics")[1])
         deployment.resync()
         assert deployment.events() == []

@@ -58,14 +58,14 @@ class Node:
 
     def await_records(self, *records: tuple[float, str]) -> None:
         """Wait for the driver's records: seconds and source of each, none twice."""
-        wait_for(lambda: len(self._records()) >= len(records), what=f"{len(records)} records")
-        assert self._records() == list(records)
+        wait_for(lambda: len(self.records_read()) >= len(records), what=f"{len(records)} records")
+        assert self.records_read() == list(records)
 
     def _mode(self) -> tuple[str | None, str] | None:
         sources = self.taken.sources
         return (sources[-1].via, sources[-1].reason) if sources else None
 
-    def _records(self) -> list[tuple[float, str]]:
+    def records_read(self) -> list[tuple[float, str]]:
         return [
             (int(raw.split(b",")[2]) / 1e6, source)
             for raw, source in self.records.copy()
@@ -171,9 +171,14 @@ def test_with_no_space_anywhere_the_records_come_by_syslog_until_there_is_some(
         for file in ballast:
             file.unlink()
         here.journald.send(signal.SIGUSR2)
+        # It brings the journal back; which source has it first is open.
         here.print(second + 1)
-        here.await_records((second, "syslog"), (second + 1, "kmsg"))
         here.await_mode("Journal")
+        here.print(second + 2)
+        wait_for(lambda: len(here.records_read()) >= 3, what="each record once")
+        seconds, sources = zip(*here.records_read(), strict=True)
+        assert seconds == (second, second + 1, second + 2)
+        assert (sources[0], sources[-1]) == ("syslog", "kmsg")
 
 
 def test_a_journal_that_is_deleted_leaves_its_place_to_syslog_until_there_is_another(
