@@ -191,17 +191,22 @@ def _cannot_follow(board: Board, incident: Incident) -> bool:
 def _without_freed(
     board: Board, incident: Incident, parts: tuple[Hardware, ...], policy: Policy
 ) -> tuple[Hardware, ...]:
-    """Return the parts; one of which the policy lets a device be free is tainted no more."""
+    """Return the parts; one of which the policy lets each device be free is tainted no more."""
     if policy.disagrees or _cannot_follow(board, incident):
         return parts
     has = {rule.device for rule in board.rules.stored if restricts(rule.effect)}
     tainted = [part for part in parts if restricts(part.effect)]
-    freed = [
-        part
+    found = [
+        (
+            part,
+            device.device in has
+            or restricts(_ceiling(_rule(board, incident, part, device), board, policy) or "None"),
+        )
         for part, device in hardware.devices_of(tainted, board)
-        if device.device not in has
-        and not restricts(_ceiling(_rule(board, incident, part, device), board, policy) or "None")
     ]
+    # One pool may only observe what another one taints.
+    kept = [part for part, may_be_tainted in found if may_be_tainted]
+    freed = [part for part, _ in found if part not in kept]
     return hardware.set_free(parts, freed, incident)
 
 

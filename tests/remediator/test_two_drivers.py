@@ -157,6 +157,17 @@ def test_a_remap_that_one_pool_taints_for_waits_there_for_its_reset(*, both: boo
     assert len(stored.incidents) == 1, "it was never free in between"
 
 
+def test_a_taint_follows_another_name_in_its_pool_though_another_one_only_observes() -> None:
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, seen(*BOTH), second, ONE_ENFORCES)
+    renamed = msgspec.structs.replace(NVIDIAS, device=Device("gpu.nvidia.com", "node-a", "gpu-7"))
+
+    settle(stored, with_fields(seen(renamed, ANOTHERS), stale="silent"), 10, ONE_ENFORCES)
+
+    assert stored.effects() == {"gpu-0": "NoExecute", "gpu-7": "NoSchedule"}
+
+
 def test_a_pool_that_only_observes_a_slice_frees_it_in_no_other() -> None:
     """An agent that starts anew reports its error no more."""
     sick = mig_gpu(0, xid(94, seen=0, gi=1), slices=2, recovery_action=action(0, -1, 1))
