@@ -193,6 +193,10 @@ def test_the_timeline_names_the_pods_once_they_are_gone_and_not_before() -> None
         settle(stored, held, second)
     for second in (20, 40, 60):
         settle(stored, view(dead(), pods=()), second)
+    repaired = gpu(0, epoch=2, epoch_started=at(90), recovery_action=action(0, 90, 90))
+    for second in (100, 1000):
+        settle(stored, view(repaired), second)
+    assert stored.incident.status.phase == "Recovered"
 
     entries = stored.incident.status.timeline
     assert [entry.phase for entry in entries if "pods gone: team/train-0" in entry.text] == [

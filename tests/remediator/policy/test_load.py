@@ -131,9 +131,9 @@ def test_a_file_for_a_newer_version_is_refused_whole(newer: str) -> None:
 
 
 def test_words_are_words_as_in_yaml_1_2() -> None:
-    value = compose("[off, no, 22:30, 2026-01-05, 0o17, 1e3, ~, None, True]").value
+    value = compose("[off, no, 22:30, 2026-01-05, 0o17, 0x1F, 1e3, ~, None, True]").value
 
-    assert value == ["off", "no", "22:30", "2026-01-05", 15, 1000.0, None, "None", True]
+    assert value == ["off", "no", "22:30", "2026-01-05", 15, 31, 1000.0, None, "None", True]
 
 
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm() -> None:
